@@ -1,0 +1,1 @@
+"""Questions asked of a recording. One module, one question."""

@@ -1,0 +1,1 @@
+"""Where rows come from: live sources and importers of other tools' files."""

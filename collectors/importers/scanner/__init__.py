@@ -1,0 +1,1 @@
+"""Reads the events of a JSON trace, tolerantly, into columns."""

@@ -1,0 +1,1 @@
+"""Collectors that watch a running program. One file, one source."""

@@ -1,0 +1,1 @@
+"""Recording: the data model and its files (recording/) and capturing a run (session/)."""

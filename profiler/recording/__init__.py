@@ -1,0 +1,1 @@
+"""The recording: schema, writer, reader, SQL and cache. Knows no torch."""

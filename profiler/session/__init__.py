@@ -1,0 +1,1 @@
+"""A capture session around a training run."""

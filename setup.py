@@ -1,0 +1,26 @@
+"""Maps the root folders into the one import package ``stallscope`` and builds the optional scanner."""
+
+import sys
+
+from setuptools import Extension, find_packages, setup
+
+# Each room is a folder at the root of the repository and a subpackage of stallscope.
+ROOMS = ["profiler", "collectors", "analysis", "ui", "cli", "samples"]
+
+SCANNER = Extension(
+    "stallscope.collectors.importers.scanner._native",
+    sources=["collectors/importers/scanner/native.cpp"],
+    extra_compile_args=[] if sys.platform == "win32" else ["-O3", "-std=c++17", "-fvisibility=hidden"],
+    language="c++",
+    # Without a compiler the Python scanner does the same work, slower.
+    optional=True,
+)
+
+setup(
+    packages=["stallscope"]
+    + [
+        f"stallscope.{name}" for room in ROOMS for name in [room, *(f"{room}.{inner}" for inner in find_packages(room))]
+    ],
+    package_dir={"stallscope": "facade"} | {f"stallscope.{room}": room for room in ROOMS},
+    ext_modules=[SCANNER],
+)
