@@ -1,0 +1,210 @@
+"""What this machine has: the checks that ``stallscope doctor`` prints, each with what to do where something is missing."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+TORCH_TIMEOUT_S = 120
+IMPORTER_GROUP = "stallscope.importers"
+COLLECTOR_GROUP = "stallscope.collectors"
+
+# Runs in a process of its own: importing torch can take seconds, gigabytes, or end in a crash of a driver's library.
+_ASK_TORCH = """
+import json, torch
+found = {"version": torch.__version__, "cuda": torch.version.cuda, "hip": getattr(torch.version, "hip", None), "devices": []}
+for kind in ("cuda", "xpu", "mtia", "mps", torch._C._get_privateuse1_backend_name()):
+    module = getattr(torch, kind, None)
+    try:
+        available = bool(module and module.is_available())
+        count = module.device_count() if available else 0
+        names = [module.get_device_name(i) for i in range(count)] if hasattr(module, "get_device_name") else []
+        if available:
+            found["devices"].append({"type": kind, "count": count, "names": names})
+    except Exception as error:
+        found["devices"].append({"type": kind, "count": 0, "names": [], "error": f"{type(error).__name__}: {error}"})
+found["activities"] = sorted(str(a).rpartition(".")[2] for a in torch.profiler.supported_activities())
+print(json.dumps(found))
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One thing that was looked at.
+
+    Attributes:
+        section: What it belongs to: system, dependencies, reading, recording, cache.
+        name: What was looked at.
+        state: ok, note (works, but there is something to know), or failed (stallscope does not work without it).
+        found: What was found, in words.
+        hint: What to do about it; empty where there is nothing to do.
+    """
+
+    section: str
+    name: str
+    state: str
+    found: str
+    hint: str = ""
+
+    def to_dict(self) -> dict[str, str]:
+        """The check as a row of JSON."""
+        return asdict(self)
+
+
+def checks() -> Iterator[Check]:
+    """Every check, in the order in which they are printed. Imports torch in a process of its own."""
+    yield from _system()
+    yield from _dependencies()
+    yield from _reading()
+    yield from _recording()
+    yield _cache()
+
+
+def _system() -> Iterator[Check]:
+    yield Check("system", "stallscope", "ok", metadata.version("stallscope"))
+    yield Check("system", "python", "ok", f"{platform.python_version()} ({sys.executable})")
+    yield Check("system", "platform", "ok", f"{platform.platform()}, {os.cpu_count()} cores")
+
+
+def _dependencies() -> Iterator[Check]:
+    for requirement in metadata.requires("stallscope") or []:
+        if "extra ==" in requirement:
+            continue
+        found = re.match(r"([A-Za-z0-9_.-]+)\s*(?:>=\s*([0-9.]+))?", requirement)
+        assert found is not None  # the requirement was written by a packaging tool
+        yield dependency(found[1], found[2] or "0")
+
+
+def dependency(name: str, minimum: str) -> Check:
+    """Whether a distribution is installed in the version we need."""
+    try:
+        version = metadata.version(name)
+    except metadata.PackageNotFoundError:
+        return Check("dependencies", name, "failed", "not installed", f"pip install '{name}>={minimum}'")
+    if _numbers(version) < _numbers(minimum):
+        return Check("dependencies", name, "failed", f"{version}, older than {minimum}", f"pip install -U {name}")
+    return Check("dependencies", name, "ok", f"{version} (needs {minimum})")
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    return tuple(int(n) for n in re.findall(r"\d+", version.split("+")[0])[:3])
+
+
+def _reading() -> Iterator[Check]:
+    yield native_scanner(_module_found("stallscope.collectors.importers.scanner._native"), _compiler())
+    yield from _plug_ins(IMPORTER_GROUP, "reads")
+
+
+def native_scanner(built: bool, compiler: str | None) -> Check:
+    """Whether traces are read by the compiled scanner, and how to get it."""
+    if built:
+        return Check("reading", "native scanner", "ok", "built")
+    hint = (
+        f"A compiler is here ({compiler}): pip install --force-reinstall --no-deps stallscope"
+        if compiler
+        else "Install a C++17 compiler, then reinstall stallscope."
+    )
+    return Check("reading", "native scanner", "note", "not built: the Python one reads traces, far slower", hint)
+
+
+def _module_found(name: str) -> bool:
+    import importlib.util
+
+    try:
+        return importlib.util.find_spec(name) is not None
+    except ImportError:
+        return False
+
+
+def _compiler() -> str | None:
+    wanted = os.environ.get("CXX", "")
+    return next((path for name in (wanted, "c++", "g++", "clang++") if name and (path := shutil.which(name))), None)
+
+
+def _plug_ins(group: str, verb: str) -> Iterator[Check]:
+    section = "reading" if group == IMPORTER_GROUP else "recording"
+    for entry in sorted(metadata.entry_points(group=group), key=lambda e: e.name):
+        origin = entry.dist.name if entry.dist else "unknown package"
+        try:
+            entry.load()
+        except Exception as error:  # noqa: BLE001 - a third party's plug-in may fail in any way; the doctor says how
+            why = f"does not load: {type(error).__name__}: {error}"
+            yield Check(section, f"{verb} {entry.name}", "note", why, f"Repair or remove the package {origin}.")
+        else:
+            yield Check(section, f"{verb} {entry.name}", "ok", f"from {origin}")
+
+
+def _recording() -> Iterator[Check]:
+    yield Check("recording", "C++ compiler", "ok", _compiler() or "none")
+    found, why_not = ask_torch()
+    if found is None:
+        yield Check("recording", "torch", "note", why_not, "Reading traces needs no torch; recording does.")
+        return
+    build = f"cuda {found['cuda']}" if found["cuda"] else f"hip {found['hip']}" if found["hip"] else "CPU only"
+    yield Check("recording", "torch", "ok", f"{found['version']} ({build})")
+    for device in found["devices"]:
+        yield _device(device)
+    if not found["devices"]:
+        yield Check("recording", "accelerator", "note", f"none that torch sees; its build is: {build}")
+    yield Check("recording", "torch.profiler", "ok", f"can record: {', '.join(found['activities'])}")
+    collectors = list(_plug_ins(COLLECTOR_GROUP, "records"))
+    yield from collectors
+    if not collectors:
+        yield Check(
+            "recording",
+            "collectors",
+            "note",
+            "none in this version",
+            "Record with torch.profiler (export_chrome_trace) and read that trace here.",
+        )
+
+
+def _device(device: dict[str, Any]) -> Check:
+    if "error" in device:
+        return Check("recording", device["type"], "note", f"asked for, and failed: {device['error']}")
+    names = ", ".join(sorted(set(device["names"]))) or "unnamed"
+    return Check("recording", device["type"], "ok", f"{device['count']} x {names}")
+
+
+def ask_torch(python: str = sys.executable) -> tuple[dict[str, Any] | None, str]:
+    """What torch says about itself, asked in a process of its own; None and the reason if there is no answer."""
+    if not _module_found("torch"):
+        return None, "not installed"
+    try:
+        answer = subprocess.run(  # our own interpreter and our own text
+            [python, "-c", _ASK_TORCH], capture_output=True, text=True, timeout=TORCH_TIMEOUT_S, check=False
+        )
+    except subprocess.TimeoutExpired:
+        return None, f"did not import within {TORCH_TIMEOUT_S} s"
+    if answer.returncode != 0:
+        last = (answer.stderr.strip().splitlines() or ["no message"])[-1]
+        return None, f"does not import: {last}"
+    found: dict[str, Any] = json.loads(answer.stdout.strip().splitlines()[-1])
+    return found, ""
+
+
+def cache_folder() -> Path:
+    """The folder of imported traces and derived tables."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "stallscope"
+
+
+def _cache() -> Check:
+    from .rendering.numbers import plural, size
+
+    folder = cache_folder()
+    files = [path for path in folder.rglob("*") if path.is_file()] if folder.is_dir() else []
+    total = sum(path.stat().st_size for path in files)
+    hint = f"Safe to delete: rm -r {folder}" if files else ""
+    return Check(
+        "cache", "imported traces", "ok", f"{size(total)} in {plural(len(files), 'file')} under {folder}", hint
+    )

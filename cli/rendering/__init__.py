@@ -1,0 +1,1 @@
+"""How numbers, names, tables and bars look in a terminal. Knows no recording; computes nothing about one."""
