@@ -46,8 +46,8 @@ KNOWN_INTEGERS: dict[str, str] = {
 }
 """Member of ``args`` -> column of ``EventBatch.numbers``.
 
-Taken out of the args when the value is an integer, or a string of nothing but an integer, that fits into int64 (``address``:
-into uint64, kept as its bits); else it stays in ``rest``.
+Taken out of the args when the value is an integer, or a string of nothing but an integer, that fits into int64
+(``address``: into uint64, kept as its bits); else it stays in ``rest``.
 """
 
 NUMBER_COLUMNS: tuple[str, ...] = tuple(dict.fromkeys(KNOWN_INTEGERS.values()))
@@ -213,8 +213,8 @@ class Scanner(Protocol):
         metadata: Every member of the top level but ``traceEvents``, before and after the events, the last of equal
             keys; complete at the end.
         damage: Kind (of ``DAMAGE_KINDS``) -> count; complete at the end.
-        damage_offsets: Kind -> the offset of the first one in the decompressed file: that of the event it is in, if it is
-            in one.
+        damage_offsets: Kind -> the offset of the first one in the decompressed file: that of its
+            event, if it is in one.
     """
 
     strings: StringTable

@@ -381,7 +381,7 @@ class Parser:
         return self.data[space.end()] in b",}]"
 
     def _missing_quote(self, start: int, at: int) -> tuple[int, int] | None:
-        """Where a string without a closing quote ended, if the quote at an offset opens the next member of the event."""
+        """Where a string without closing quote ended, if the quote at an offset opens the next member of the event."""
         if not _OPENS_MEMBER.match(self.data, at, self._window(at)):
             return None
         before = self.data[max(start, at - LOOKAHEAD) : at].rstrip(b" \t\n\r")

@@ -14,7 +14,16 @@ from typing import TypeVar
 
 import numpy as np
 
-from .batch import FLOW_CODE_BASE, NUMBER_COLUMNS, BoolArray, EventBatch, Int64Array, Limits, StringTable
+from .batch import (
+    FLOW_CODE_BASE,
+    NUMBER_COLUMNS,
+    BoolArray,
+    EventBatch,
+    Int32Array,
+    Int64Array,
+    Limits,
+    StringTable,
+)
 from .python_parser import BadEventError, Event, Mode, OutOfDataError, Parser, Place
 
 MATCH_BYTES = 128
@@ -342,10 +351,6 @@ class _Rows:
     def batch(self) -> EventBatch:
         """Returns the events as columns."""
         texts = [text.encode() for text in self._texts]
-        codes = {
-            label: np.array([row[label] for row in self._codes], np.int64 if label == "flow_id" else np.int32)
-            for label in LABEL_COLUMNS
-        }
         return EventBatch(
             phase=np.array([event.phase for event in self.events], np.uint8),
             ts=np.array([event.ts or 0 for event in self.events], np.int64),
@@ -357,8 +362,16 @@ class _Rows:
             rest_offsets=np.cumsum([0, *map(len, texts)], dtype=np.int32),
             rest_data=b"".join(texts),
             offset=np.array(self._offsets, np.int64),
-            **codes,
+            name=self._code("name"),
+            category=self._code("category"),
+            process=self._code("process"),
+            thread=self._code("thread"),
+            scope=self._code("scope"),
+            flow_id=np.array([row["flow_id"] for row in self._codes], np.int64),
         )
+
+    def _code(self, label: str) -> Int32Array:
+        return np.array([row[label] for row in self._codes], np.int32)
 
     def _number(self, column: str) -> tuple[Int64Array, BoolArray]:
         values = np.array([event.numbers.get(column, 0) for event in self.events], np.int64)
