@@ -288,7 +288,8 @@ def _integers(table: pa.Table, column: str, *, missing: int = -1) -> Ints:
     values = table.column(column)
     if values.null_count:
         values = pc.fill_null(values, missing)
-    return values.to_numpy().astype(np.int64, copy=False)
+    integers: Ints = values.to_numpy().astype(np.int64, copy=False)
+    return integers
 
 
 def _codes(table: pa.Table, column: str) -> tuple[list[str], Rows]:
