@@ -148,22 +148,29 @@ class Recording:
         return to_frame(self.table(name, ranks, window, columns))
 
     def sql(
-        self, query: str, *, timeout_s: float = 30, memory_limit: str = "1GB", row_limit: int | None = None
+        self,
+        query: str,
+        *,
+        timeout_s: float = 30,
+        memory_limit: str = "1GB",
+        row_limit: int | None = None,
+        also: Mapping[str, pa.Table] | None = None,
     ) -> pa.Table:
         """The result of one SELECT over the tables of the recording (DuckDB's SQL).
 
         Args:
             query: One SELECT; every table of the recording is a view, with the columns of docs/schema.md.
             timeout_s: Interrupted after this long.
-            memory_limit: As DuckDB writes it.
-            row_limit: At most this many rows; more is an error.
+            memory_limit: As DuckDB writes it; nothing is spilled to disk.
+            row_limit: At most this many rows; where there were more, ``sql.TRUNCATED_KEY`` is in the schema's metadata.
+            also: Further tables by name, such as derived ones.
 
         Raises:
             QueryError: It is not a single SELECT, reaches outside the recording, fails, or exceeds a limit.
         """
         from .sql import run_query
 
-        return run_query(self, query, timeout_s=timeout_s, memory_limit=memory_limit, row_limit=row_limit)
+        return run_query(self, query, timeout_s=timeout_s, memory_limit=memory_limit, row_limit=row_limit, also=also)
 
     def files(self, name: str, ranks: Iterable[int] | int | None = None) -> list[Path]:
         """The Parquet files that hold the table's rows, each row once."""
