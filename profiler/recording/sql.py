@@ -70,7 +70,7 @@ def run_query(
 
 @contextmanager
 def _database(memory_limit: str) -> Iterator[duckdb.DuckDBPyConnection]:
-    config = {
+    config: dict[str, str | bool | int | float | list[str]] = {
         "memory_limit": memory_limit,
         "temp_directory": "",
         "python_enable_replacements": "false",
