@@ -20,3 +20,26 @@ def id_base(rank: int) -> int:
 def rank_of(identifier: int) -> int:
     """The rank that an id belongs to."""
     return identifier >> RANK_SHIFT
+
+
+ATTEMPT_SHIFT = 36
+"""Each start of a rank has 2**36 ids of its own."""
+
+SEGMENT_IDS = 1 << 35
+"""The first id, above an attempt's base, of what converted segments use; live collectors use those below."""
+
+_THREAD_TRACKS = 1 << 34
+_ATTEMPTS = 1 << (RANK_SHIFT - ATTEMPT_SHIFT)
+
+
+def attempt_base(rank: int, attempt: int) -> int:
+    """The first id of one start of a rank.
+
+    Beyond the sixteenth start, ids repeat those of an earlier one.
+    """
+    return id_base(rank) + ((attempt % _ATTEMPTS) << ATTEMPT_SHIFT)
+
+
+def thread_track_id(rank: int, attempt: int, thread_id: int) -> int:
+    """The track of a thread of the captured process: known to whoever knows the thread, so that all write to one."""
+    return attempt_base(rank, attempt) + _THREAD_TRACKS + thread_id

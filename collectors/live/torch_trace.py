@@ -1,0 +1,317 @@
+"""torch.profiler, run segment after segment: each is exported as torch's own JSON and converted by another process.
+
+Ending and exporting a segment holds the training thread (about 4 us an event), so a segment ends between steps where
+there are steps, and the pause is recorded as ``overhead``. Memory is what limits a segment: torch keeps half a kilobyte
+an event until then. ``prof.events()`` is never called: it costs ten times as much.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+from ...profiler.recording.collector import CaptureContext, StepEnd
+from ...profiler.recording.ids import SEGMENT_IDS, attempt_base
+from ...profiler.recording.segments import BYTES_PER_ID, RAW, Segment, write_sidecar
+from .foreign_profiler import ForeignSessions, session_active
+from .torch_options import accelerator, profiler_arguments, vendor_config
+from .windows import WindowTrigger
+
+BYTES_PER_EVENT = {"always": 330, "low": 270, "normal": 330, "deep": 480}
+"""About how long an event is in torch's JSON, by detail: how events of a segment are counted afterwards."""
+
+MEMORY_PER_EVENT = 480
+"""About what torch keeps of an event in memory [bytes]: how they are counted while they are collected."""
+
+QUIET_S = 5.0
+"""Without a step for this long, segments end in mid-program."""
+
+_WINDOW_DETAIL = "normal"
+_PAGE = os.sysconf("SC_PAGE_SIZE") if hasattr(os, "sysconf") else 4096
+
+
+class TorchCollector:
+    """Runs torch's profiler and hands its segments to the converter."""
+
+    name = "torch"
+    details = ("always", "low", "normal", "deep")
+    needs = ("torch",)
+
+    def __init__(self) -> None:
+        self._lock = threading.RLock()
+        self._profiler: Any = None
+        self._warming_up = False
+        self._segment: Segment | None = None
+        self._segments = 0
+        self._next_id = 0
+        self._device: str | None = None
+        self._thread = 0
+        self._memory_at_start = 0
+        self._steps = 0
+        self._bytes_per_step: float | None = None
+        self._rotation_wanted = False
+        self._last_step = 0.0
+        self._away_since: int | None = None
+        self._window: WindowTrigger | None = None
+        self._window_left = 0
+        self._stopped = False
+
+    def available(self) -> str | None:
+        """Kineto, which torch may be built without."""
+        import torch.profiler
+
+        return None if torch.profiler.kineto_available() else "this torch is built without Kineto"
+
+    def start(self, context: CaptureContext) -> None:
+        """Begins the first segment, unless the schedule or ``always`` says to wait."""
+        self._context = context
+        self._next_id = attempt_base(context.rank, context.attempt) + SEGMENT_IDS
+        self._detail = _WINDOW_DETAIL if context.detail == "always" else context.detail
+        # Kineto writes two lines to stderr at every start and stop; this level is the only one that silences them.
+        os.environ.setdefault("KINETO_LOG_LEVEL", "99")
+        (context.folder / RAW).mkdir(exist_ok=True)
+        self._last_step = time.monotonic()
+        self._foreign = ForeignSessions(context.guarded(self.name, self._make_way), self._is_ours)
+        self._foreign.install()
+        if context.detail == "always":
+            settings = context.settings
+            self._window = WindowTrigger(settings["outlier_factor"], settings["window_every_s"])
+            self._window.install_signal()
+        else:
+            self._follow(context.phase)
+
+    def stop(self) -> None:
+        """Ends the last segment and takes the wrappers off torch."""
+        with self._lock:
+            self._stopped = True
+            try:
+                self._end()
+                self._tell_absence()
+            finally:
+                self._foreign.remove()
+                if self._window:
+                    self._window.remove_signal()
+
+    # ---- when
+
+    def on_step(self, step: StepEnd) -> None:
+        """Follows the schedule, and ends a segment that is large enough."""
+        with self._lock:
+            self._last_step = time.monotonic()
+            self._steps += 1
+            if self._window is not None:
+                self._follow_window(step)
+                return
+            if self._rotation_wanted or self._is_full():
+                self._end()
+            self._follow(step.next_phase)
+
+    def on_tick(self) -> None:
+        """Watches memory, and devices that appear, from the session's thread."""
+        if self._stopped:
+            return
+        quiet = time.monotonic() - self._last_step > QUIET_S
+        if self._profiler is None:
+            if quiet and self._wanted(self._context.phase) and not self._foreign.busy and self._away_since is not None:
+                self._context.on_main_thread(self._context.guarded(self.name, self._resume_now))
+            return
+        grown = _resident_bytes() - self._memory_at_start
+        limit = min(
+            self._context.settings["segment_bytes"], self._context.settings["segment_events"] * MEMORY_PER_EVENT
+        )
+        new_device = self._device is None and accelerator(only_if_initialised=True) is not None
+        if grown > limit or new_device:
+            self._rotation_wanted = True
+        if new_device or (self._rotation_wanted and (quiet or grown > 2 * limit)):
+            self._rotate_in_mid_program()
+
+    def on_full(self) -> None:
+        """The recording may grow no more: ends the segment at the next step."""
+        self._rotation_wanted = True
+
+    def _rotate_in_mid_program(self) -> None:
+        rotate = self._context.guarded(self.name, self._rotate_now)
+        if threading.main_thread().ident == self._thread and self._context.on_main_thread(rotate):
+            return
+        with self._lock:
+            self._end()  # from this thread; the next step begins another one on the right thread
+
+    def _rotate_now(self) -> None:
+        with self._lock:
+            if not self._stopped and self._rotation_wanted:
+                self._end()
+                self._follow(self._context.phase)
+
+    def _resume_now(self) -> None:
+        with self._lock:
+            if not self._stopped:
+                self._follow(self._context.phase)
+
+    def _wanted(self, phase: str) -> bool:
+        return phase in ("warm_up", "active") and self._window is None
+
+    def _follow(self, phase: str) -> None:
+        """Brings the profiler into the state that the phase asks for."""
+        if not self._wanted(phase):
+            self._end()
+            return
+        if self._profiler is not None and self._warming_up and phase == "active":
+            self._end(keep=False)
+        if self._profiler is None:
+            self._begin(warming_up=phase == "warm_up")
+
+    def _follow_window(self, step: StepEnd) -> None:
+        assert self._window is not None
+        if self._window_left:
+            self._window_left -= 1
+            if not self._window_left:
+                self._end()
+            return
+        reason = self._window.reason(step.end - step.ts)
+        if reason is not None and self._context.phase == "active" and self._begin():
+            self._window_left = self._context.settings["window_steps"]
+            self._context.loss(
+                self.name, "window", "info", segment_id=self._segment.segment_id if self._segment else None,
+                ts=step.end, detail=f"a full window was taken: {reason}",
+            )  # fmt: skip
+
+    def _is_full(self) -> bool:
+        if self._bytes_per_step is None:
+            return False
+        events = self._bytes_per_step * self._steps / BYTES_PER_EVENT[self._detail]
+        return bool(events >= self._context.settings["segment_events"])
+
+    # ---- segments
+
+    def _begin(self, *, warming_up: bool = False) -> bool:
+        """Starts torch's profiler on the calling thread; whether it did."""
+        if self._stopped or self._profiler is not None:
+            return False
+        if self._foreign.busy or session_active():
+            self._away_since = self._away_since or self._context.rows.now()
+            return False
+        from torch.autograd.profiler import profile
+
+        self._tell_absence()
+        began = self._context.rows.now()
+        self._device = accelerator(only_if_initialised=bool(self._context.settings.get("device_when_used")))
+        config = vendor_config(self._device, self._context.folder / "vendor")
+        profiler = profile(**profiler_arguments(self._detail, self._device, config))
+        self._profiler = profiler
+        try:
+            profiler.__enter__()
+        except BaseException:
+            self._profiler = None
+            raise
+        self._warming_up = warming_up
+        self._context.torch_recording = True
+        self._describe_job()
+        self._thread = threading.get_ident()
+        self._memory_at_start, self._steps, self._rotation_wanted = _resident_bytes(), 0, False
+        if not warming_up:
+            self._segment = self._new_segment(began)
+        return True
+
+    def _new_segment(self, ts: int) -> Segment:
+        context = self._context
+        number = self._segments
+        self._segments += 1
+        base = attempt_base(context.rank, context.attempt)
+        return Segment(
+            f"segment-{number:05d}", context.rank, context.attempt, base + number, os.getpid(), self._next_id, ts, None
+        )
+
+    def _describe_job(self) -> None:
+        """What torch.profiler.profile would add to the file, and the importer reads: the rank and its groups."""
+        import json
+
+        import torch
+        import torch.distributed as distributed
+
+        if not distributed.is_available() or not distributed.is_initialized():
+            return
+        told = {"backend": distributed.get_backend(), "rank": distributed.get_rank()}
+        told["world_size"] = distributed.get_world_size()
+        try:
+            told["pg_config"] = distributed.distributed_c10d._get_all_pg_configs()
+        except (AttributeError, RuntimeError):
+            pass  # older torch
+        torch.autograd._add_metadata_json("distributedInfo", json.dumps(told, default=str))
+
+    def _end(self, *, keep: bool = True) -> None:
+        """Stops torch's profiler, exports what it saw, and hands that to the converter."""
+        profiler, self._profiler = self._profiler, None
+        if profiler is None:
+            return
+        segment, self._segment = self._segment, None
+        self._rotation_wanted = False
+        self._context.torch_recording = False
+        ended = self._context.rows.now()
+        profiler.__exit__(None, None, None)
+        if segment is not None and keep:
+            self._export(profiler, segment, ended)
+
+    def _export(self, profiler: Any, segment: Segment, ended: int) -> None:
+        folder = self._context.folder
+        segment = Segment(segment.name, segment.rank, segment.attempt, segment.segment_id, segment.process_id,
+                          segment.first_id, segment.ts, ended - segment.ts)  # fmt: skip
+        sidecar = write_sidecar(folder, segment)
+        draft, final = folder / RAW / f"{segment.name}.json.part", folder / RAW / f"{segment.name}.json"
+        stopped = self._context.rows.now()
+        profiler.kineto_results.save(str(draft))
+        size = _size_of_whole_trace(draft)
+        draft.rename(final)
+        self._next_id += size // BYTES_PER_ID + 1024
+        done = self._context.rows.now()
+        if self._steps:
+            self._bytes_per_step = size / self._steps
+        self._context.pause(
+            self.name, "torch.profiler: end and export of a segment", ended, done - ended,
+            f"{segment.name}: stop {(stopped - ended) / 1e6:.1f} ms, export {(done - stopped) / 1e6:.1f} ms, {size} bytes",
+        )  # fmt: skip
+        self._context.convert(sidecar)
+
+    # ---- other profilers
+
+    def _is_ours(self, profiler: Any) -> bool:
+        return profiler is self._profiler
+
+    def _make_way(self) -> None:
+        """Another session is about to begin: ours ends first, since torch does not survive two."""
+        with self._lock:
+            if self._away_since is None:
+                self._away_since = self._context.rows.now()
+            self._end()
+
+    def _tell_absence(self) -> None:
+        if self._away_since is None:
+            return
+        since, self._away_since = self._away_since, None
+        self._context.loss(
+            self.name, "other_profiler", "data_loss", ts=since, dur=self._context.rows.now() - since, count=1,
+            detail="the program ran a torch profiler of its own; torch does not survive two at once, so ours paused",
+        )  # fmt: skip
+
+
+def _resident_bytes() -> int:
+    try:
+        return int(Path("/proc/self/statm").read_text().split()[1]) * _PAGE
+    except (OSError, ValueError, IndexError):
+        return 0
+
+
+def _size_of_whole_trace(path: Path) -> int:
+    """The file's size; torch reports a full disk nowhere, so the end of the file is looked at.
+
+    Raises:
+        OSError: It is not there, or cut off.
+    """
+    with path.open("rb") as file:
+        size = file.seek(0, os.SEEK_END)
+        file.seek(max(0, size - 16))
+        if not file.read().rstrip().endswith(b"}"):
+            raise OSError(f"{path.name} is cut off after {size} bytes: is the disk full?")
+    return size

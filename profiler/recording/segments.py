@@ -1,0 +1,149 @@
+"""Segments of torch's profiler: its JSON as the program wrote it, and the tables that it is turned into.
+
+    raw/segment-00000.json          what torch exported (segment-00000.json.part while it is being written)
+    raw/segment-00000.meta.json     what it is: written before the export, so that a half-written one is known too
+    segments/segment-00000/slices/  its tables, there all at once or not at all: the folder is renamed into place
+
+Converting is the same work wherever it is done: in the converter process while the program runs, or by whoever opens
+the recording. Which importer does it is found by entry point.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from dataclasses import asdict, dataclass
+from importlib.metadata import entry_points
+from pathlib import Path
+from typing import Any
+
+from .errors import FormatError
+from .parquet_files import sync_folder, write_atomically
+from .writer import RankWriter
+
+RAW = "raw"
+SEGMENTS = "segments"
+_SIDECAR = ".meta.json"
+_IMPORTER = "torch_profiler"
+
+BYTES_PER_ID = 16
+"""A segment gets an id for each of this many bytes: an event is longer than that."""
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """One segment.
+
+    Attributes:
+        name: segment-00000.
+        rank: The rank that recorded it.
+        attempt: Its attempt.
+        segment_id: Its id in ``segments``.
+        process_id: The process that recorded it.
+        first_id: The first of the ids set aside for its rows.
+        ts: When it began [ns].
+        dur: How long it ran [ns]; None where it was never ended.
+    """
+
+    name: str
+    rank: int
+    attempt: int
+    segment_id: int
+    process_id: int
+    first_id: int
+    ts: int
+    dur: int | None
+
+
+def write_sidecar(attempt: Path, segment: Segment) -> Path:
+    """Writes what is known of a segment; call again when more is."""
+    path = attempt / RAW / f"{segment.name}{_SIDECAR}"
+    path.parent.mkdir(exist_ok=True)
+    write_atomically(path, json.dumps(asdict(segment)).encode(), durable=False)
+    return path
+
+
+def read_sidecar(path: Path) -> Segment:
+    """The segment that a sidecar describes.
+
+    Raises:
+        FormatError: It is not a sidecar.
+    """
+    try:
+        fields = json.loads(path.read_bytes())
+        segment = Segment(**fields)
+    except (OSError, ValueError, TypeError) as error:
+        raise FormatError(f"{path} does not describe a segment: {error}.") from error
+    if f"{segment.name}{_SIDECAR}" != path.name:
+        raise FormatError(f"{path} describes another segment, {segment.name!r}.")
+    return segment
+
+
+def raw_file(attempt: Path, segment: Segment) -> Path | None:
+    """The segment's JSON, whole or as far as it came; None where there is none."""
+    for name in (f"{segment.name}.json", f"{segment.name}.json.part"):
+        if (attempt / RAW / name).is_file():
+            return attempt / RAW / name
+    return None
+
+
+def pending_segments(attempt: Path) -> list[Segment]:
+    """The segments that have raw data and no tables yet, in the order in which they were recorded."""
+    pending = []
+    for path in sorted((attempt / RAW).glob(f"*{_SIDECAR}")):
+        try:
+            segment = read_sidecar(path)
+        except FormatError:
+            continue
+        if not (attempt / SEGMENTS / segment.name).exists() and raw_file(attempt, segment):
+            pending.append(segment)
+    return pending
+
+
+def segment_folders(attempt: Path) -> list[Path]:
+    """The folders of converted segments; each holds table folders as an attempt does."""
+    folder = attempt / SEGMENTS
+    return sorted(entry for entry in folder.iterdir() if not entry.name.startswith(".")) if folder.is_dir() else []
+
+
+def convert_segment(attempt: Path, segment: Segment, *, into: Path | None = None, keep_raw: bool = False) -> Path:
+    """Turns one segment into tables; returns their folder. Where it fails, nothing has changed.
+
+    Args:
+        attempt: The folder of the rank's attempt, which is only read if ``into`` is given.
+        segment: The segment.
+        into: Where to put the segment's folder; by default beside the attempt's other segments, and then the raw file
+            is removed.
+        keep_raw: Do not remove it.
+
+    Raises:
+        FormatError: There is no raw file, or nothing in it can be read.
+        CaptureError: The disk is full.
+    """
+    source = raw_file(attempt, segment)
+    if source is None:
+        raise FormatError(f"{attempt / RAW}: the file of {segment.name} is missing.")
+    parent = into or attempt / SEGMENTS
+    parent.mkdir(parents=True, exist_ok=True)
+    final, draft = parent / segment.name, parent / f".{segment.name}.{os.getpid()}.tmp"
+    shutil.rmtree(draft, ignore_errors=True)
+    draft.mkdir()
+    try:
+        fields = {"rank": segment.rank, "attempt": segment.attempt}
+        writer = RankWriter(draft, fields, first_id=segment.first_id)
+        _importer().import_segment(source, writer, segment)
+        writer.close()
+        draft.rename(final)
+    finally:
+        shutil.rmtree(draft, ignore_errors=True)
+    sync_folder(parent)
+    if into is None and not keep_raw:
+        source.unlink(missing_ok=True)
+    return final
+
+
+def _importer() -> Any:
+    for point in entry_points(group="stallscope.importers", name=_IMPORTER):
+        return point.load()()
+    raise FormatError(f"no importer named {_IMPORTER} is installed, so no segment can be converted.")

@@ -1,0 +1,385 @@
+"""One recording while it is being made: starts the collectors, writes what they give, and ends whatever happens.
+
+Threads: the program's threads call ``mark_step`` and the hooks that collectors left; a thread of the session writes
+rows and calls ``on_tick``. Nothing that goes wrong after ``start`` reaches the program: it becomes a row in ``losses``
+and at most one warning of its kind.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from ..recording.captured_rows import CapturedRows
+from ..recording.collector import Collector
+from ..recording.errors import CaptureError
+from ..recording.writer import RankWriter, RecordingWriter
+from .conversion import Conversion
+from .environment import Place, identity, place_in_job, source_control
+from .guard import Guard, warn_user
+from .imports import ImportWatch
+from .main_thread import run_on_main_thread
+from .registry import chosen_names, registered_collectors
+from .schedule import parse_schedule
+from .secrets import Redactor
+from .settings import Settings
+from .step_clock import StepClock
+
+TICK_S = 0.2
+_DRAIN_EVERY = 5
+_BEAT_EVERY = 25
+_OWN = "session"
+
+
+class Session:
+    """A recording in progress; implements ``recording.collector.CaptureContext``.
+
+    Args:
+        path: The recording's folder.
+        settings: Resolved settings.
+        label: What the user calls the run.
+        force: Replace another recording that is there.
+        arguments: The program's command line; ``sys.argv`` by default.
+        device_when_used: Record an accelerator only once the program has initialised it, so that starting early
+            changes nothing for it.
+        run_id: What ties this recording to earlier attempts of it, where the job has no id of its own.
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        settings: Settings,
+        *,
+        label: str | None = None,
+        force: bool = False,
+        arguments: list[str] | None = None,
+        device_when_used: bool = False,
+        run_id: str | None = None,
+    ) -> None:
+        self.path = Path(path)
+        self.settings: Mapping[str, Any] = {**settings.values, "device_when_used": device_when_used}
+        self._resolved = settings
+        self._label, self._force, self._arguments = label, force, arguments
+        self.detail: str = settings.values["detail"]
+        self.active = False
+        self.torch_recording = False
+        self.training_threads: set[int] = {threading.get_ident()}
+        self._run_id = run_id
+        self._process_id = os.getpid()
+        self._starts_on_main = threading.current_thread() is threading.main_thread()
+        self._guard = Guard(self._collector_failed)
+        self._collectors: list[Collector] = []
+        self._waiting: dict[str, Collector] = {}
+        self._ready_modules: set[str] = set()
+        self._watch: ImportWatch | None = None
+        self._quit = threading.Event()
+        self._stepping = threading.Lock()
+        self._ended = False
+        self._full = False
+        self._thread: threading.Thread | None = None
+
+    # ---- start
+
+    def start(self) -> None:
+        """Begins the recording.
+
+        Raises:
+            StallscopeError: The folder cannot be used, a setting names no collector, or RANK and the like are wrong.
+        """
+        place = place_in_job()
+        described, secrets = identity(self._arguments)
+        self._redact = Redactor(secrets)
+        chosen = chosen_names(self.settings["collectors"])
+        self._writer = self._open_writer(place, described)
+        self.rank, self.local_rank, self.world_size = place.rank, place.local_rank, place.world_size
+        self.attempt, self.folder = self._writer.attempt, self._writer.folder
+        self.rows = CapturedRows(self.rank, self.attempt, self._process_id)
+        schedule = self.settings["schedule"]
+        self._steps = StepClock(parse_schedule(schedule) if schedule else None, self.rows.now())
+        self.phase = self._steps.phase(0)
+        self._conversion = Conversion(self.folder, enabled=self.settings["convert"], keep_raw=self.settings["keep_raw"])
+        self.active = True
+        self._describe_process(described)
+        self._start_collectors(chosen)
+        self._thread = threading.Thread(target=self._run, name="stallscope-session", daemon=True)
+        self._thread.start()
+        self._steps.resume(self.rows.now())
+
+    def _open_writer(self, place: Place, described: dict[str, Any]) -> RankWriter:
+        recording = RecordingWriter.create(
+            self.path, label=self._label, world_size=place.world_size, settings=self._resolved.as_json(),
+            identity=described, run_id=place.run_id or self._run_id, force=self._force,
+        )  # fmt: skip
+        writer = recording.rank(place.rank, attempt=place.attempt)
+        writer.update(identity=described, settings=self._resolved.as_json(), local_rank=place.local_rank)
+        return writer
+
+    def _describe_process(self, described: dict[str, Any]) -> None:
+        self.rows.append(
+            "processes", process_id=self._process_id, attempt=self.attempt, host=described["host"],
+            local_rank=self.local_rank, role="trainer", name=Path(described["argv"][0]).name if described["argv"] else None,
+        )  # fmt: skip
+        self.rows.thread_track()
+
+    def _start_collectors(self, chosen: list[str]) -> None:
+        for found in registered_collectors(chosen):
+            account = self._guard.account(found.name)
+            if found.collector is None:
+                account.state, account.reason = "unavailable", found.reason
+                self._unavailable(found.name, found.reason or "")
+            elif self.detail not in found.collector.details:
+                account.state, account.reason = "off", f"not part of detail={self.detail}"
+            else:
+                self._waiting[found.name] = found.collector
+        missing = {module for one in self._waiting.values() for module in one.needs if module not in sys.modules}
+        if missing:
+            self._watch = ImportWatch(missing, self._imported)
+            self._watch.install()
+        self._start_ready()
+
+    def _imported(self, module: str) -> None:
+        if self.active and not self._in_child():
+            self._ready_modules.add(module)
+            self._guard.call(_OWN, self._start_ready)
+
+    def _start_ready(self) -> None:
+        """Starts every collector whose modules have been imported completely."""
+        for name, collector in list(self._waiting.items()):
+            if all(module in self._ready_modules or _is_imported(module) for module in collector.needs):
+                del self._waiting[name]
+                self._start_one(name, collector)
+
+    def _start_one(self, name: str, collector: Collector) -> None:
+        account = self._guard.account(name)
+        failures = dict(account.failures)
+        reason = self._guard.call(name, collector.available)
+        if account.failures != failures:
+            account.state = "failed"
+        elif reason is not None:
+            account.state, account.reason = "unavailable", reason
+            self._unavailable(name, reason)
+        else:
+            account.state = "running"
+            self._collectors.append(collector)
+            self._guard.call(name, collector.start, self)
+            if account.failures != failures:
+                self._drop(collector, "failed to start")
+
+    def _unavailable(self, name: str, reason: str) -> None:
+        self.loss(name, "unavailable", "info", detail=reason)
+
+    # ---- what collectors use
+
+    def guarded(self, collector: str, function: Callable[..., Any], default: Any = None) -> Callable[..., Any]:
+        """See ``CaptureContext``."""
+        return self._guard.wrap(collector, function, default)
+
+    def loss(self, collector: str, kind: str, severity: str, **fields: Any) -> None:
+        """See ``CaptureContext``."""
+        if fields.get("detail"):
+            fields["detail"] = self.redacted(str(fields["detail"]))
+        self.rows.append("losses", collector=collector, kind=kind, severity=severity, **fields)
+
+    def pause(self, collector: str, name: str, ts: int, dur: int, detail: str) -> None:
+        """See ``CaptureContext``."""
+        self.rows.slice(name, "overhead", ts, dur)
+        self.loss(
+            collector, "paused", "info", track_id=self.rows.thread_track(), ts=ts, dur=dur, count=1, detail=detail
+        )
+
+    def on_main_thread(self, function: Callable[[], None]) -> bool:
+        """See ``CaptureContext``."""
+        return self._starts_on_main and run_on_main_thread(function)
+
+    def convert(self, sidecar: Path) -> None:
+        """See ``CaptureContext``."""
+        self._conversion.submit(sidecar)
+
+    def redacted(self, text: str) -> str:
+        """See ``CaptureContext``."""
+        return self._redact(text)
+
+    def mark_step(self, source: str) -> None:
+        """See ``CaptureContext``."""
+        if not self.active or self._ended or not self._stepping.acquire(blocking=False):
+            return
+        try:
+            ended = self._steps.boundary(source, self.rows.now())
+            for step in ended:
+                self.phase = step.next_phase
+                self.training_threads.add(threading.get_ident())
+                for collector in list(self._collectors):
+                    self._hook(collector, "on_step", step)
+            if ended:
+                self._steps.resume(self.rows.now())
+        finally:
+            self._stepping.release()
+
+    def _hook(self, collector: Collector, name: str, *arguments: Any) -> None:
+        function = getattr(collector, name, None)
+        if function is not None:
+            self._guard.call(collector.name, function, *arguments)
+
+    def begin_annotation(self, name: str) -> Any:
+        """Opens a named range; None where it cannot be. Through torch while its profiler runs, else as a row of ours."""
+        return self._guard.call(_OWN, self._begin_annotation, name) if self.active else None
+
+    def _begin_annotation(self, name: str) -> Any:
+        if self.torch_recording:
+            record = sys.modules["torch"].autograd.profiler.record_function(name)
+            record.__enter__()
+            return record
+        return self.rows.begin(self.redacted(name), "annotation")
+
+    def end_annotation(self, opened: Any) -> None:
+        """Closes what ``begin_annotation`` returned."""
+        if hasattr(opened, "__exit__"):
+            self._guard.call(_OWN, opened.__exit__, None, None, None)
+        elif self.active:
+            self._guard.call(_OWN, self.rows.end, opened)
+
+    @property
+    def steps_seen(self) -> int:
+        """How many steps have ended."""
+        return self._steps.step
+
+    # ---- the session's own thread
+
+    def _run(self) -> None:
+        described = source_control(Path.cwd())
+        if described:
+            self._guard.call(_OWN, self._beat, described)
+        beats = 0
+        while not self._quit.wait(TICK_S):
+            beats += 1
+            for collector in list(self._collectors):
+                self._hook(collector, "on_tick")
+            if beats % _DRAIN_EVERY == 0:
+                self._guard.call(_OWN, self._drain)
+            if beats % _BEAT_EVERY == 0:
+                self._guard.call(_OWN, self._beat, {})
+
+    def _drain(self) -> None:
+        for table, columns in self.rows.drain():
+            self._writer.append(table, columns)
+
+    def _beat(self, fields: dict[str, Any]) -> None:
+        self._writer.update(collectors=self._accounts(), steps=self._steps.step, **fields)
+        limit = self.settings["max_bytes"]
+        if limit and not self._full and folder_bytes(self.folder) > limit:
+            self._full = True
+            self.phase = "done"
+            self.loss(
+                _OWN, "max_bytes_reached", "data_loss", ts=self.rows.now(), detail=f"max_bytes={limit} is used up"
+            )
+            for collector in list(self._collectors):
+                self._hook(collector, "on_full")
+
+    def _accounts(self) -> dict[str, Any]:
+        return {name: account.as_json() for name, account in self._guard.accounts.items()}
+
+    def _collector_failed(self, collector: str, function: str, error: Exception) -> None:
+        text = self.redacted(f"{function} raised {type(error).__name__}: {error}")
+        self.loss(collector, "collector_error", "data_loss", ts=self.rows.now(), count=1, detail=text)
+        warn_user(
+            f"the collector {collector!r} failed and the recording goes on without what it would have seen: {text}"
+        )
+
+    def _drop(self, collector: Collector, reason: str) -> None:
+        account = self._guard.account(collector.name)
+        account.state, account.reason = "failed", reason
+        if collector in self._collectors:
+            self._collectors.remove(collector)
+        self._guard.call(collector.name, collector.stop)
+
+    # ---- end
+
+    def stop(self, status: str = "completed", error: BaseException | None = None, **fields: Any) -> None:
+        """Ends the recording and finishes its files. Never raises; a second call, or one in a forked child, does nothing.
+
+        Args:
+            status: completed, failed or killed.
+            error: The exception that ended the program's block.
+            fields: More for rank.json.
+        """
+        if self._ended or self._in_child():
+            return
+        self._ended = True
+        if self._watch:
+            self._watch.remove()
+        for name in self._waiting:
+            needs = ", ".join(self._waiting[name].needs)
+            self._guard.account(name).reason = f"the program did not import {needs}"
+        for collector in reversed(self._collectors):
+            account = self._guard.account(collector.name)
+            self._guard.call(collector.name, collector.stop)
+            account.state = "stopped" if account.state == "running" else account.state
+        self.active = False
+        self._quit.set()
+        if self._thread is not None and self._thread is not threading.current_thread():
+            self._thread.join(timeout=10.0)
+        self._guard.call(_OWN, self._finish, status, error, fields)
+
+    def _finish(self, status: str, error: BaseException | None, fields: dict[str, Any]) -> None:
+        self.rows.close_open_slices()
+        if self.rows.stacks_left_out:
+            self.loss(_OWN, "stacks_left_out", "data_loss", count=self.rows.stacks_left_out)
+        self._drain()
+        self._writer.flush()
+        wait_s = self.settings["finish_timeout_s"] if status == "completed" else 0.0
+        for kind, severity, detail in self._conversion.finish(wait_s):
+            self.loss("converter", kind, severity, detail=detail)
+        self._drain()
+        if error is not None:
+            message = self.redacted(str(error))
+            fields = {**fields, "exception": {"type": type(error).__name__, "message": message}}
+        fields = {**fields, "collectors": self._accounts(), "steps": self._steps.step}
+        self._writer.close(status, **fields)
+
+    def forget_in_child(self) -> None:
+        """For a forked child: the recording is its parent's, and every hook that was inherited does nothing."""
+        self.active = False
+        self._ended = True
+        self._collectors.clear()
+
+    def _in_child(self) -> bool:
+        return os.getpid() != self._process_id
+
+    def __enter__(self) -> Session:
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop("completed" if error is None else "failed", error)
+
+
+def _is_imported(module: str) -> bool:
+    found = sys.modules.get(module)
+    spec = getattr(found, "__spec__", None)
+    return found is not None and not getattr(spec, "_initializing", False)
+
+
+def folder_bytes(folder: Path) -> int:
+    """Bytes of all files below the folder; files that vanish meanwhile count as nothing."""
+    total = 0
+    for parent, _folders, files in os.walk(folder):
+        for file in files:
+            try:
+                total += os.stat(os.path.join(parent, file)).st_size
+            except OSError:
+                continue
+    return total
+
+
+def cannot_nest(path: Path) -> CaptureError:
+    """The error of a second recording inside a running one."""
+    return CaptureError(
+        f"this process already records into {path}.", hint="End that recording first, or use prof.annotate(...) in it."
+    )
