@@ -1,6 +1,7 @@
 """Maps the root folders into the one import package ``stallscope`` and builds the optional scanner."""
 
 import sys
+from pathlib import Path
 
 from setuptools import Extension, find_packages, setup
 
@@ -10,7 +11,10 @@ ROOMS = ["profiler", "collectors", "analysis", "ui", "cli", "samples"]
 SCANNER = Extension(
     "stallscope.collectors.importers.scanner._native",
     sources=["collectors/importers/scanner/native.cpp"],
-    extra_compile_args=[] if sys.platform == "win32" else ["-O3", "-std=c++17", "-fvisibility=hidden"],
+    depends=[header.as_posix() for header in sorted(Path("collectors/importers/scanner").glob("*.hpp"))],
+    extra_compile_args=["/O2", "/std:c++17"]
+    if sys.platform == "win32"
+    else ["-O3", "-std=c++17", "-fvisibility=hidden"],
     language="c++",
     # Without a compiler the Python scanner does the same work, slower.
     optional=True,

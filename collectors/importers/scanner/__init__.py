@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
 
 from .batch import (
@@ -15,6 +16,11 @@ from .batch import (
     StringTable,
 )
 from .python_scanner import PythonScanner
+
+try:
+    from .native_scanner import NativeScanner
+except ImportError:  # It is built only where there is a compiler.
+    NativeScanner = None  # type: ignore[assignment,misc]
 
 __all__ = [
     "DAMAGE_KINDS",
@@ -38,6 +44,9 @@ def scan(blocks: Iterable[bytes], strings: StringTable | None = None, *, limits:
         limits: What bounds memory.
 
     Returns:
-        A scan that runs as its batches are iterated.
+        A scan that runs as its batches are iterated: the native one where it was built, unless the environment variable
+        ``STALLSCOPE_SCANNER`` is ``python``. Both give the same.
     """
-    return PythonScanner(blocks, strings, limits)
+    if NativeScanner is None or os.environ.get("STALLSCOPE_SCANNER") == "python":
+        return PythonScanner(blocks, strings, limits)
+    return NativeScanner(blocks, strings, limits)

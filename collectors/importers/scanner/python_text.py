@@ -32,7 +32,7 @@ def decode_string(body: bytes, notes: list[str]) -> tuple[str, bool]:
     r"""Returns the text between two quotes, and whether its escapes had to be repaired.
 
     A string with an escape that JSON does not know, or that begins like a Windows path (``C:\t``), was written by
-    someone who does not escape backslashes: there every backslash stands for itself, but in ``\"``, ``\\`` and ``\u0041``.
+    someone who does not escape backslashes: every backslash stands for itself, but in ``\"``, ``\\`` and ``\u0041``.
     Bytes that are not UTF-8, and half surrogate pairs, become U+FFFD.
 
     Args:
