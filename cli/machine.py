@@ -1,4 +1,4 @@
-"""What this machine has: the checks that ``stallscope doctor`` prints, each with what to do where something is missing."""
+"""What this machine has: the checks of ``stallscope doctor``, each with what to do where something is missing."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ import sys
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from importlib import metadata
-from pathlib import Path
 from typing import Any
 
 TORCH_TIMEOUT_S = 120
@@ -22,7 +21,8 @@ COLLECTOR_GROUP = "stallscope.collectors"
 # Runs in a process of its own: importing torch can take seconds, gigabytes, or end in a crash of a driver's library.
 _ASK_TORCH = """
 import json, torch
-found = {"version": torch.__version__, "cuda": torch.version.cuda, "hip": getattr(torch.version, "hip", None), "devices": []}
+found = {"version": torch.__version__, "cuda": torch.version.cuda, "hip": getattr(torch.version, "hip", None)}
+found["devices"] = []
 for kind in ("cuda", "xpu", "mtia", "mps", torch._C._get_privateuse1_backend_name()):
     module = getattr(torch, kind, None)
     try:
@@ -193,12 +193,8 @@ def ask_torch(python: str = sys.executable) -> tuple[dict[str, Any] | None, str]
     return found, ""
 
 
-def cache_folder() -> Path:
-    """The folder of imported traces and derived tables."""
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "stallscope"
-
-
 def _cache() -> Check:
+    from ..profiler.recording.cache_folder import cache_folder
     from .rendering.numbers import plural, size
 
     folder = cache_folder()

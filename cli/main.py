@@ -37,7 +37,7 @@ SECTIONS: dict[str, dict[str, str]] = {
     },
     "This machine": {"doctor": "doctor"},
 }
-"""The commands as the help lists them: name -> module beside this one, which holds a click command named ``command``."""
+"""The commands as the help lists them: name -> module beside this one, which holds it as ``command``."""
 
 _MODULES = {name: module for section in SECTIONS.values() for name, module in section.items()}
 
@@ -125,7 +125,7 @@ def unknown_word(kind: str, word: str, known: list[str]) -> str:
     from .rendering.text import printable
 
     near = difflib.get_close_matches(word, known, n=3, cutoff=0.55) or [k for k in known if k.startswith(word[:3])][:3]
-    tail = f"Did you mean {' or '.join(near)}?" if near else f"There are: {', '.join(known)}."
+    tail = f"Did you mean {' or '.join(near)}?" if near else f"There are {', '.join(known)}."
     return f"no {kind} named '{printable(word)}'. {tail}"
 
 

@@ -7,9 +7,8 @@ import time
 from collections.abc import Callable
 from typing import TextIO
 
-from .numbers import size
 from .page import is_terminal
-from .text import shortened
+from .text import printable, shortened
 
 PATIENCE_S = 1.0
 """Shorter work shows nothing."""
@@ -18,7 +17,7 @@ BAR_WIDTH = 30
 
 
 class ProgressLine:
-    """Called with (label, done, total), in bytes; draws one line that replaces itself and is gone at the end.
+    """Called with what is being done and the share that is done; draws one line that replaces itself and then goes.
 
     Nothing is drawn before a second has passed, nor where stderr is not a terminal.
     """
@@ -31,16 +30,17 @@ class ProgressLine:
         self._drawn = False
         self._on = is_terminal(self._stream)
 
-    def __call__(self, label: str, done: int, total: int) -> None:
+    def __call__(self, label: str, share: float | None) -> None:
         """Notes how far the work is, and draws it if it is time to."""
         now = self._clock()
         if not self._on or now - self._started < PATIENCE_S or now - self._drawn_at < REFRESH_S:
             return
         self._drawn_at, self._drawn = now, True
-        part = min(1.0, done / total) if total > 0 else 0.0
-        filled = round(part * BAR_WIDTH)
-        bar = "#" * filled + "." * (BAR_WIDTH - filled)
-        self._stream.write(f"\r\x1b[K{shortened(label, 40)}  [{bar}] {100 * part:3.0f} % of {size(total)}")
+        done = ""
+        if share is not None:
+            filled = round(min(1.0, max(0.0, share)) * BAR_WIDTH)
+            done = f"  [{'#' * filled}{'.' * (BAR_WIDTH - filled)}] {100 * share:3.0f} %"
+        self._stream.write(f"\r\x1b[K{shortened(printable(label), 40)}{done}")
         self._stream.flush()
 
     def close(self) -> None:

@@ -108,6 +108,17 @@ def _line(row: list[Cell], columns: Sequence[Column], widths: list[int]) -> Text
     return line
 
 
+def columns_that_fit(columns: Sequence[Column], rows: Sequence[Sequence[str]], width: int) -> int:
+    """How many of the first columns fit the width when names are narrowed as far as they go; at least one."""
+    needed = -len(GAP)
+    for index, column in enumerate(columns):
+        wanted = max([cell_len(column.title), *(cell_len(row[index]) for row in rows)])
+        needed += len(GAP) + (min(wanted, NARROWEST_NAME) if column.fit else wanted)
+        if needed > width:
+            return max(index, 1)
+    return len(columns)
+
+
 def fitted(text: str, width: int, fit: Callable[[str, int], str] = shortened) -> str:
     """The text in at most ``width`` columns of the terminal, also where characters are two columns wide."""
     if cell_len(text) <= width:
