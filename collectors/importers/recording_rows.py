@@ -1,0 +1,258 @@
+"""From what was collected of one trace to the rows of every table."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from ...profiler.recording.ids import thread_track_id
+from ...profiler.recording.segments import Segment
+from ...profiler.recording.writer import RankWriter
+from .devices import device_rows, device_type
+from .identity import base_time_ns, identity_of
+from .launches import forward_backward, launching_rows
+from .losses import Losses
+from .memory_events import memory_table
+from .names import HOST
+from .python_stacks import modules, python_stacks
+from .reading import Reading
+from .scanner.source import TraceSource
+from .slice_table import Ids, SliceTable
+from .slices import UNFINISHED, Slices
+from .steps import step_rows
+from .track_table import process_rows, track_rows
+from .tracks import Track, integer_of
+
+Ints = npt.NDArray[np.int64]
+Rows = npt.NDArray[np.int32]
+
+
+class TraceRows:
+    """One trace, read, and written as one segment of a rank.
+
+    Args:
+        path: Its file.
+        source: The file's bytes, read to the end.
+        reading: What was collected.
+    """
+
+    def __init__(self, path: Path, source: TraceSource, reading: Reading) -> None:
+        self._path, self._source, self._reading = path, source, reading
+        self.metadata = reading.scanner.metadata
+        self._arrow_counts: dict[str, int] = {}
+
+    def rank_fields(self, importer: str, version: int) -> dict[str, Any]:
+        """What rank.json says of the import: the file, and its events as counted by phase."""
+        return {
+            "identity": identity_of(self.metadata),
+            "import": {
+                "file": self._path.name,
+                "bytes": self._source.size,
+                "sha256": self._source.sha256,
+                "importer": importer,
+                "version": version,
+                "events": dict(sorted(self._reading.phases.items())),
+                "arrows": self._arrow_counts,
+            },
+        }
+
+    def write(
+        self, writer: RankWriter, segment_id: int, *, guessed_rank: bool = False, live: Segment | None = None
+    ) -> None:
+        """Writes every table of the trace.
+
+        Args:
+            writer: The rank.
+            segment_id: The segment's id.
+            guessed_rank: Neither the trace nor its name says the rank.
+            live: The segment that a running program recorded, if the file is one: its threads have known tracks.
+        """
+        reading = self._reading
+        known = None if live is None else _live_tracks(writer, live)
+        numbers = reading.tracks.settle(known)
+        closed, durations, lonely_ends = reading.open_slices.finish()
+        slices = reading.slices.finish(reading.pairs, reading.tracks, numbers, (closed, durations))
+        ids = self._ids(writer, segment_id, slices)
+        losses = Losses(segment_id)
+        kind_of_device = device_type(self.metadata, reading.pairs.raw_categories, reading.pairs.names)
+        self._write_places(writer, ids, slices, kind_of_device, live)
+        self._write_slices(writer, ids, slices)
+        self._write_flows(writer, ids, slices, losses)
+        memory = reading.memory.finish(numbers)
+        if memory.ts.size:
+            first = writer.reserve_ids(memory.ts.size)
+            writer.add_sorted("memory", memory_table(memory, slices, ids, first, kind_of_device))
+        counters = reading.series.table(numbers, ids.track_ids, ids.base_ns)
+        if counters is not None:
+            writer.add_sorted("counters", counters)
+        self._add_losses(losses, ids, slices, lonely_ends, guessed_rank)
+        if losses.rows:
+            writer.append("losses", losses.columns())
+
+    def _ids(self, writer: RankWriter, segment_id: int, slices: Slices) -> Ids:
+        tracks = slices.tracks.all_in_order
+        fresh = sum(track.track_id is None for track in tracks)
+        first = writer.reserve_ids(fresh)
+        track_ids = [track.track_id for track in tracks if track.track_id is not None]
+        return Ids(
+            rank=writer.rank,
+            segment_id=segment_id,
+            base_ns=base_time_ns(self.metadata),
+            slice_base=writer.reserve_ids(len(slices)),
+            track_ids=np.array([*track_ids, *range(first, first + fresh)], np.int64),
+            stack_base=0,
+            module_base=0,
+        )
+
+    def _write_places(
+        self, writer: RankWriter, ids: Ids, slices: Slices, kind_of_device: str, live: Segment | None
+    ) -> None:
+        """Writes segments, clocks, processes, devices, tracks and steps."""
+        host = self.metadata.get("host_name")
+        tracks = slices.tracks
+        rows = track_rows(tracks, ids.track_ids, kind_of_device)
+        writer.append("tracks", rows)
+        start, end = _window(slices)
+        writer.append("steps", step_rows(slices, ids))
+        writer.append("devices", device_rows(self.metadata, kind_of_device, tracks.all_in_order))
+        if live is not None:
+            return
+        writer.append("processes", process_rows(tracks, host if isinstance(host, str) else None))
+        damaged = bool(self._source.damage or self._reading.scanner.damage)
+        writer.append(
+            "segments",
+            {
+                "segment_id": [ids.segment_id],
+                "ts": [start + ids.base_ns],
+                "dur": [end - start],
+                "raw_file": [self._path.name],
+                "sha256": [self._source.sha256],
+                "state": ["damaged" if damaged else "converted"],
+            },
+        )
+        writer.append(
+            "clocks",
+            {
+                "clock_id": [writer.reserve_ids(1)],
+                "ts": [start + ids.base_ns],
+                "offset_ns": [ids.base_ns],
+                "method": ["trace_base"],
+            },
+        )
+
+    def _write_slices(self, writer: RankWriter, ids: Ids, slices: Slices) -> None:
+        stacks = self._reading.stacks
+        stack = python_stacks(slices, stacks)
+        found, module = modules(slices)
+        ids = Ids(
+            **{name: getattr(ids, name) for name in ("rank", "segment_id", "base_ns", "slice_base", "track_ids")},
+            stack_base=writer.reserve_ids(len(stacks)),
+            module_base=writer.reserve_ids(len(found.names)),
+        )
+        writer.add_sorted("slices", SliceTable(slices, ids, stack, module).batches())
+        if stacks.frames:
+            base = writer.reserve_ids(len(stacks.frames))
+            frames = list(stacks.frames)
+            writer.append(
+                "frames",
+                {
+                    "frame_id": np.arange(base, base + len(frames)),
+                    "file": [frame[0] for frame in frames],
+                    "line": [frame[1] for frame in frames],
+                    "function": [frame[2] for frame in frames],
+                },
+            )
+            writer.add_sorted("stacks", _stack_batches(stacks, ids.stack_base, base))
+        if found.names:
+            number = np.arange(len(found.names)) + ids.module_base
+            parent = np.array(found.parents, np.int64)
+            writer.append(
+                "modules",
+                {
+                    "module_id": number,
+                    "parent_id": pa.array(parent + ids.module_base, mask=parent < 0),
+                    "path": found.names,
+                    "class_name": found.classes,
+                },
+            )
+
+    def _write_flows(self, writer: RankWriter, ids: Ids, slices: Slices, losses: Losses) -> None:
+        arrows = self._reading.arrows.finish()
+        self._arrow_counts = {
+            "matched": int(arrows.ends.flow.size),
+            "starts_without_end": arrows.unmatched_starts,
+            "ends_without_start": arrows.unmatched_ends,
+        }
+        losses.add("flow_without_start", arrows.unmatched_ends)
+        losses.add("flow_without_end", arrows.unmatched_starts)
+        losses.add("repeated_flow_start", arrows.repeated_starts)
+        launch = launching_rows(slices, arrows)
+        launched = np.flatnonzero(launch >= 0)
+        work = slices.pairs.device_work()[slices.pair]
+        losses.add("device_op_without_launch", int(np.count_nonzero(work & (launch < 0))))
+        early = slices.ts[launched] < slices.ts[launch[launched]]
+        losses.add("device_op_before_launch", int(np.count_nonzero(early & work[launched])))
+        forward, backward = forward_backward(slices, arrows)
+        groups = [("launch", launch[launched], launched), ("forward_backward", forward, backward)]
+        source = np.concatenate([group[1] for group in groups]).astype(np.int64)
+        target = np.concatenate([group[2] for group in groups]).astype(np.int64)
+        code = np.repeat(np.arange(len(groups), dtype=np.int32), [group[1].size for group in groups])
+        if source.size:
+            order = np.lexsort((target, source))
+            kinds = pa.DictionaryArray.from_arrays(pa.array(code[order]), pa.array([group[0] for group in groups]))
+            columns = [source[order] + ids.slice_base, target[order] + ids.slice_base, kinds]
+            names = ["from_slice_id", "to_slice_id", "kind"]
+            writer.add_sorted("flows", pa.table(columns, names=names))
+
+    def _add_losses(self, losses: Losses, ids: Ids, slices: Slices, lonely_ends: int, guessed_rank: bool) -> None:
+        reading = self._reading
+        for kind, count in sorted(reading.scanner.damage.items()):
+            offset = reading.scanner.damage_offsets.get(kind)
+            losses.add(kind, count, detail="" if offset is None else f"the first at byte {offset}")
+        for kind, count in sorted(self._source.damage.items()):
+            losses.add(kind, count)
+        for kind, count in sorted(reading.lost.items()):
+            losses.add(kind, count)
+        losses.add("without_duration", reading.rows_of["without_duration"])
+        losses.add("negative_duration", reading.slices.negative_durations)
+        losses.add("end_without_begin", lonely_ends)
+        unfinished = int(np.count_nonzero(slices.kind == UNFINISHED))
+        losses.add("begin_without_end", unfinished - reading.rows_of["without_duration"])
+        losses.add("counter_without_value", reading.series.without_value)
+        losses.add("rank_guessed", int(guessed_rank), detail=f"taken for rank {ids.rank}")
+        beside = np.flatnonzero((slices.lane > 0) & (slices.pairs.layer[slices.pair] == 0))
+        for track in np.unique(slices.track[beside]):
+            count = int(np.count_nonzero(slices.track[beside] == track))
+            losses.add("overlapping_slices", count, track_id=int(ids.track_ids[track]))
+
+
+def _window(slices: Slices) -> tuple[int, int]:
+    """The first start and the last end, as in the file; (0, 0) for a trace without slices."""
+    if not len(slices):
+        return 0, 0
+    return int(slices.ts.min()), int((slices.ts + slices.dur).max())
+
+
+def _live_tracks(writer: RankWriter, live: Segment) -> Any:
+    """The id of a track that the running program's own collectors write to as well: that of a thread of its."""
+
+    def known_id(track: Track) -> int | None:
+        process, thread = integer_of(track.process), integer_of(track.thread)
+        if track.side != HOST or process != live.process_id or thread is None or not 0 < thread < 1 << 34:
+            return None
+        return thread_track_id(writer.rank, writer.attempt, thread)
+
+    return known_id
+
+
+def _stack_batches(stacks: Any, stack_base: int, frame_base: int) -> Any:
+    first = stack_base
+    for length, frames in stacks.paths():
+        offsets = np.concatenate(([0], np.cumsum(length))).astype(np.int32)
+        lists = pa.ListArray.from_arrays(pa.array(offsets), pa.array(frames + frame_base))
+        yield pa.table({"stack_id": np.arange(first, first + length.size), "frame_ids": lists})
+        first += length.size

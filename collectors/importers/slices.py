@@ -1,0 +1,285 @@
+"""The slices of one trace: collected batch by batch, then put in (track, start) order.
+
+What joins and nesting need (track, stamps, name) stays in memory, 25 bytes a slice; every other column goes through the
+spill. A slice has two numbers: its arrival number, in the order of the file, and its row, in the final order.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from .names import Pairs
+from .nesting import nest
+from .scanner.batch import EventBatch
+from .spill import Spill
+from .stacks import CALL_STACK, Stacks
+from .tracks import Tracks
+
+Ints = npt.NDArray[np.int64]
+Rows = npt.NDArray[np.int32]
+Mask = npt.NDArray[np.bool_]
+Picks = npt.NDArray[np.intp]
+
+COMPLETE, INSTANT, UNFINISHED = range(3)
+
+NUMBER_COLUMNS = (
+    "correlation", "external_id", "sequence_number", "forward_thread_id", "python_id", "python_parent_id",
+    "python_module_id", "stream", "device", "context", "bytes", "graph_id", "graph_node_id",
+)  # fmt: skip
+"""The scanner's numbers that a slice keeps; its event index and the memory columns are not among them."""
+
+FOREVER = np.int64(1) << 62
+"""The end, for nesting, of a slice that began and whose end was not seen."""
+
+
+class SliceCollector:
+    """Takes the slices of a trace as they are read."""
+
+    def __init__(self, spill: Spill, stacks: Stacks) -> None:
+        self.count = 0
+        self.negative_durations = 0
+        self._spill = spill
+        self._stacks = stacks
+        self._track: list[Rows] = []
+        self._ts: list[Ints] = []
+        self._dur: list[Ints] = []
+        self._pair: list[Rows] = []
+        self._kind: list[npt.NDArray[np.int8]] = []
+
+    def add(self, batch: EventBatch, picks: Picks, track: Rows, pair: Rows, kind: npt.NDArray[np.int8]) -> int:
+        """Adds some events of a batch as slices.
+
+        Args:
+            batch: The batch.
+            picks: Which of its events, in the order of the file; each has a time stamp.
+            track: The track of each.
+            pair: The name pair of each.
+            kind: COMPLETE, INSTANT or UNFINISHED.
+
+        Returns:
+            The arrival number of the first.
+        """
+        first = self.count
+        self._track.append(track)
+        self._ts.append(batch.ts[picks])
+        dur = batch.dur[picks]
+        negative = dur < 0
+        if negative.any():
+            self._spill.ints("original_dur_ns").append(first, dur, negative)
+            self.negative_durations += int(np.count_nonzero(negative))
+            dur = np.maximum(dur, 0)
+        self._dur.append(dur)
+        self._pair.append(pair)
+        self._kind.append(kind)
+        for name in NUMBER_COLUMNS:
+            values, present = batch.numbers[name]
+            if present.any():
+                self._spill.ints(name).append(first, values[picks], present[picks])
+        self._add_args(batch, picks, first)
+        self.count += picks.size
+        return first
+
+    def _add_args(self, batch: EventBatch, picks: Picks, first: int) -> None:
+        rest, texts = batch.rest[picks], batch.rest_array()
+        if CALL_STACK in batch.rest_data:
+            texts, stack = self._stacks.take_call_stacks(texts)
+            numbers = np.where(rest >= 0, stack[rest], -1)
+            self._spill.ints("call_stack").append(first, numbers, numbers >= 0)
+        self._spill.texts("args").append(first, rest, texts)
+
+    def finish(self, pairs: Pairs, tracks: Tracks, numbers: Rows, ends: tuple[Ints, Ints]) -> Slices:
+        """Sorts what was collected.
+
+        Args:
+            pairs: The names of the trace.
+            tracks: Its tracks.
+            numbers: What ``tracks.settle`` returned.
+            ends: Arrival numbers of unfinished slices whose end was found, and their durations.
+        """
+        track = numbers[_joined(self._track, np.int32)]
+        ts, dur = _joined(self._ts, np.int64), _joined(self._dur, np.int64)
+        pair, kind = _joined(self._pair, np.int32), _joined(self._kind, np.int8)
+        for column in (self._track, self._ts, self._dur, self._pair, self._kind):
+            column.clear()
+        dur[ends[0]] = ends[1]
+        kind[ends[0]] = COMPLETE
+        order, bounds = _sorted_order(track, ts, dur, kind, len(tracks))
+        return Slices(
+            spill=self._spill,
+            pairs=pairs,
+            tracks=tracks,
+            numbers=numbers,
+            order=order,
+            bounds=bounds,
+            ts=ts[order],
+            dur=dur[order],
+            pair=pair[order],
+            kind=kind[order],
+        )
+
+
+def _joined(parts: list[npt.NDArray[np.generic]] | list[Ints] | list[Rows], kind: type[np.generic]) -> npt.NDArray:  # type: ignore[type-arg]
+    return np.concatenate(parts) if parts else np.empty(0, kind)
+
+
+def _sorted_order(
+    track: Rows, ts: Ints, dur: Ints, kind: npt.NDArray[np.int8], track_count: int
+) -> tuple[Rows, npt.NDArray[np.int64]]:
+    """The arrival numbers in (track, ts, longest first, arrival) order, and where each track begins in it."""
+    narrow = track.astype(np.uint16) if track_count < 65536 else track
+    order = np.argsort(narrow, kind="stable").astype(np.int32)
+    bounds = np.concatenate(([0], np.cumsum(np.bincount(track, minlength=track_count)))).astype(np.int64)
+    for first, last in zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True):
+        if last - first < 2:
+            continue
+        arrival = order[first:last]
+        arrival = arrival[np.argsort(ts[arrival], kind="stable")]
+        stamps = ts[arrival]
+        tied = stamps[1:] == stamps[:-1]
+        if tied.any():
+            among = np.flatnonzero(np.concatenate((tied, [False])) | np.concatenate(([False], tied)))
+            some = arrival[among]
+            length = np.where(kind[some] == UNFINISHED, FOREVER, dur[some])
+            arrival[among] = some[np.lexsort((-length, ts[some]))]
+        order[first:last] = arrival
+    return order, bounds
+
+
+@dataclass(frozen=True)
+class Slices:
+    """All slices of one trace in (track, ts, longest first) order.
+
+    Attributes:
+        spill: Holds the columns that are not here, by arrival number.
+        pairs: The names.
+        tracks: The tracks; their numbers are the final ones.
+        numbers: Track in order of first use -> its final number.
+        order: Row -> arrival number.
+        bounds: Track -> its first row; one more entry than tracks.
+        ts, dur: ns, as in the file; dur is 0 where it is unknown.
+        pair: The name pair.
+        kind: COMPLETE, INSTANT or UNFINISHED.
+    """
+
+    spill: Spill
+    pairs: Pairs
+    tracks: Tracks
+    numbers: Rows
+    order: Rows
+    bounds: npt.NDArray[np.int64]
+    ts: Ints
+    dur: Ints
+    pair: Rows
+    kind: npt.NDArray[np.int8]
+
+    def __len__(self) -> int:
+        return self.ts.size
+
+    @cached_property
+    def track(self) -> Rows:
+        """The track of each row."""
+        return np.repeat(np.arange(len(self.bounds) - 1, dtype=np.int32), np.diff(self.bounds))
+
+    def final_track(self, process: Rows, thread: Rows, side: int) -> Rows:
+        """The track that codes of a pid and a tid name on a side, by its final number; -1 where it has no slices."""
+        found = self.tracks.find(process, thread, side)
+        return np.where(found >= 0, self.numbers[found], -1).astype(np.int32)
+
+    @cached_property
+    def row_of(self) -> Rows:
+        """Arrival number -> row."""
+        rows = np.empty(len(self), np.int32)
+        rows[self.order] = np.arange(len(self), dtype=np.int32)
+        return rows
+
+    @cached_property
+    def _layout(self) -> tuple[Rows, Rows, Rows]:
+        parent = np.full(len(self), -1, np.int32)
+        depth = np.zeros(len(self), np.int32)
+        lane = np.zeros(len(self), np.int32)
+        layers = self.pairs.layer
+        movable = self.pairs.in_categories("annotation")
+        for first, last in zip(self.bounds[:-1].tolist(), self.bounds[1:].tolist(), strict=True):
+            if first == last:
+                continue
+            pair, ts = self.pair[first:last], self.ts[first:last]
+            end = ts + self.dur[first:last]
+            end[self.kind[first:last] == UNFINISHED] = FOREVER
+            nesting = nest(ts, end, layer=layers[pair], movable=movable[pair])
+            parent[first:last] = np.where(nesting.parent >= 0, nesting.parent + np.int32(first), -1)
+            depth[first:last], lane[first:last] = nesting.depth, nesting.lane
+        return parent, depth, lane
+
+    @property
+    def parent(self) -> Rows:
+        """The row that contains each; -1 where there is none."""
+        return self._layout[0]
+
+    @property
+    def depth(self) -> Rows:
+        """How many rows of the same lane contain it."""
+        return self._layout[1]
+
+    @property
+    def lane(self) -> Rows:
+        """Its row within the track."""
+        return self._layout[2]
+
+    def ints(self, name: str) -> tuple[Ints, Mask]:
+        """A spilled column of all rows, in row order, and whether each has a value."""
+        if name not in self.spill.int_names:
+            return np.zeros(len(self), np.int64), np.zeros(len(self), np.bool_)
+        values, present = self.spill.ints(name).read(len(self))
+        return values[self.order], present[self.order]
+
+    def some_ints(self, name: str, rows: npt.NDArray[np.integer]) -> tuple[Ints, Mask]:
+        """A spilled column of some rows."""
+        return self.spill.ints(name).gather(self.order[rows], len(self))
+
+    def texts(self, name: str, rows: npt.NDArray[np.integer]) -> pa.Array:
+        """A spilled text column of some rows; null where a row has none."""
+        return self.spill.texts(name).gather(self.order[rows], len(self))
+
+    def enclosing(self, track: npt.NDArray[np.integer], ts: Ints) -> Rows:
+        """The innermost row of a track that is open at an instant, the latest start where several lanes hold one.
+
+        Args:
+            track: Tracks; -1 for none.
+            ts: Instants, as long as ``track``.
+
+        Returns:
+            Rows; -1 where nothing is open. A row is open from its start to just before its end, and a row of no length
+            at its own stamp.
+        """
+        found = np.full(ts.size, -1, np.int32)
+        for number in np.unique(track):
+            if number < 0:
+                continue
+            wanted = np.flatnonzero(track == number)
+            first, last = int(self.bounds[number]), int(self.bounds[number + 1])
+            for lane in range(int(self.lane[first:last].max()) + 1 if last > first else 0):
+                rows = np.flatnonzero(self.lane[first:last] == lane) + first
+                candidate = self._open_in(rows.astype(np.int32), ts[wanted])
+                before = found[wanted]
+                later = (candidate >= 0) & ((before < 0) | (self.ts[candidate] > self.ts[before]))
+                found[wanted] = np.where(later, candidate, before)
+        return found
+
+    def _open_in(self, rows: Rows, ts: Ints) -> Rows:
+        """The innermost of some rows of one lane, in order, that is open at each instant; -1 where none is."""
+        place = np.searchsorted(self.ts[rows], ts, side="right") - 1
+        candidate = np.where(place >= 0, rows[place], -1).astype(np.int32)
+        while True:
+            over = (candidate >= 0) & ~self._is_open(candidate, ts)
+            if not over.any():
+                return candidate
+            candidate[over] = self.parent[candidate[over]]
+
+    def _is_open(self, row: Rows, ts: Ints) -> Mask:
+        start, dur = self.ts[row], self.dur[row]
+        return (ts < start + dur) | ((dur == 0) & (ts == start)) | (self.kind[row] == UNFINISHED)
