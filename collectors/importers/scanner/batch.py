@@ -79,6 +79,8 @@ DAMAGE_KINDS: dict[str, str] = {
     "bad_value": "a value that is no JSON (True, 0x1f, 007); kept as a string or as what it means",
     "bad_time": "a ts or dur that is no number; kept as unknown",
     "time_overflow": "a ts or dur beyond 292 years; kept as unknown",
+    "damaged_gzip": "the gzip stream ends early or is corrupt; all that could be decompressed before that is kept",
+    "gzip_trailing_bytes": "bytes after the gzip stream that are none",
     "string_table_full": "a name, thread or category that is not kept because the file has too many different ones",
 }
 """Kind of damage -> what it means. Counted per event, string or value, as the sentence says."""
