@@ -1,0 +1,67 @@
+// The Dash component: React comes from the page. Only settled views, picks and areas go through Dash; all else stays here.
+
+import { api } from "./api.js";
+import { Timeline } from "./timeline.js";
+
+const { React } = window;
+
+class StallscopeTimeline extends React.Component {
+  constructor(props) {
+    super(props);
+    this.place = React.createRef();
+  }
+
+  componentDidMount() {
+    const emit = (values) => this.props.setProps?.(values);
+    this.timeline = new Timeline(this.place.current, api(this.props.api), {
+      view: (start, end) => {
+        this.emitted = `${Math.round(start)}-${Math.round(end)}`;
+        emit({ view: [Math.round(start), Math.round(end)] });
+      },
+      pick: (slice) => {
+        this.pickedId = slice?.slice_id ?? null;
+        emit({ picked: slice });
+      },
+      area: (area) => emit({ area: area && { start: Math.round(area.start), end: Math.round(area.end), tracks: area.tracks } }),
+      search: () => emit({ searches: (this.props.searches ?? 0) + 1 }),
+      ready: () => { this.place.current?.setAttribute("data-ready", "true"); },
+    }, this.props.theme ?? "dark");
+    this.place.current.timeline = this.timeline; // for measurements and browser tests
+    this.apply({});
+  }
+
+  componentDidUpdate(before) {
+    if (before.api !== this.props.api) {
+      this.timeline.destroy();
+      this.componentDidMount();
+      return;
+    }
+    this.apply(before);
+  }
+
+  /** Carries out what the page asked for, but never what this component told the page itself. */
+  apply(before) {
+    const { view, theme, filter, command } = this.props;
+    if (theme && theme !== before.theme) this.timeline.setTheme(theme);
+    if (filter !== undefined && filter !== before.filter) this.timeline.setFilter(filter);
+    if (view && view !== before.view && `${view[0]}-${view[1]}` !== this.emitted) this.timeline.setView(view[0], view[1], true);
+    if (command && command !== before.command) this.timeline.loaded.then(() => this.run(command));
+  }
+
+  run(command) {
+    if (command.pick !== undefined) this.timeline.pick(command.pick, Boolean(command.band), { reveal: true, fit: Boolean(command.fit) });
+    if (command.view) this.timeline.setView(command.view[0], command.view[1]);
+    if (command.showAll) this.timeline.showAll();
+    if (command.step) this.timeline.stepBy(command.step);
+  }
+
+  componentWillUnmount() {
+    this.timeline.destroy();
+  }
+
+  render() {
+    return React.createElement("div", { id: this.props.id, ref: this.place, className: "timeline" });
+  }
+}
+
+window.stallscope_timeline = { StallscopeTimeline };

@@ -1,0 +1,65 @@
+// Keys. Held movement keys accelerate; the rest act once.
+
+const MOVES = { w: "in", s: "out", a: "left", d: "right", arrowleft: "left", arrowright: "right", arrowup: "up", arrowdown: "down" };
+
+/** What each key does, for the help and for screen readers. */
+export const HELP = [
+  ["W / S", "zoom in, zoom out at the pointer"],
+  ["A / D, ← / →", "earlier, later (hold to go faster)"],
+  ["↑ / ↓", "scroll the tracks"],
+  ["wheel, pinch", "zoom at the pointer; over the names: scroll"],
+  ["drag", "select an area"],
+  ["shift + drag", "move"],
+  ["F", "fit the picked slice or area; again: everything"],
+  ["M", "mark the picked slice or area, and measure from mark to mark"],
+  ["/", "search"],
+  ["[ / ]", "back, forward along the arrows of the picked slice"],
+  [", / .", "slice before, after on the same row"],
+  ["N / P", "next, previous step"],
+  ["Esc", "clear"],
+  ["?", "this help"],
+];
+
+export class Keyboard {
+  /** @param {Record<string, () => void>} once Actions by key, lower case. */
+  constructor(once, wake) {
+    this.once = once;
+    this.wake = wake;
+    this.held = new Map(); // direction -> when it went down
+  }
+
+  down(event) {
+    if (event.ctrlKey || event.metaKey || event.altKey) return;
+    const key = event.key.toLowerCase();
+    if (MOVES[key]) {
+      event.preventDefault();
+      if (!this.held.has(MOVES[key])) this.held.set(MOVES[key], performance.now());
+      this.wake();
+    } else if (this.once[key]) {
+      event.preventDefault();
+      this.once[key]();
+    }
+  }
+
+  up(event) {
+    this.held.delete(MOVES[event.key.toLowerCase()]);
+  }
+
+  release() {
+    this.held.clear();
+  }
+
+  /** Applies what is held for `elapsed` ms. Returns whether anything is. */
+  step(elapsed, now, { zoom, pan, scroll }) {
+    for (const [direction, since] of this.held) {
+      const speed = 1 + Math.min(4, (now - since) / 400);
+      const amount = (elapsed / 1000) * speed;
+      if (direction === "in") zoom(Math.exp(-1.6 * amount));
+      else if (direction === "out") zoom(Math.exp(1.6 * amount));
+      else if (direction === "left") pan(-420 * amount);
+      else if (direction === "right") pan(420 * amount);
+      else scroll((direction === "up" ? -500 : 500) * amount);
+    }
+    return this.held.size > 0;
+  }
+}

@@ -1,0 +1,167 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { Rows, heightOf } from "../src/rows.js";
+import { BINS, TileStore, decodeTiles, levelFor, tileSpan } from "../src/tiles.js";
+import { formatDuration, niceStep, tickBase, ticks } from "../src/time.js";
+import { SHORTEST_NS, View } from "../src/view.js";
+
+const near = (a, b, within = 1e-6) => assert.ok(Math.abs(a - b) <= within * Math.max(1, Math.abs(b)), `${a} is not ${b}`);
+
+test("durations are written with three places and a unit", () => {
+  assert.equal(formatDuration(0), "0 ns");
+  assert.equal(formatDuration(999), "999 ns");
+  assert.equal(formatDuration(1234), "1.23 µs");
+  assert.equal(formatDuration(12_345_678), "12.3 ms");
+  assert.equal(formatDuration(2e9), "2.00 s");
+});
+
+test("ticks are round and lie within the view", () => {
+  assert.equal(niceStep(3), 5);
+  assert.equal(niceStep(1000), 1000);
+  assert.equal(niceStep(1001), 2000);
+  const step = 200;
+  const base = tickBase(123_456, step);
+  const found = ticks(123_456, 124_456, step, base);
+  assert.ok(found.length >= 4);
+  for (const { time } of found) {
+    assert.equal(time % step, 0);
+    assert.ok(time >= 123_456 && time < 124_456);
+  }
+});
+
+test("zooming keeps the time under the pointer", () => {
+  const view = new View(1e9);
+  view.place(200, 1000);
+  for (const x of [200, 512, 1199]) {
+    view.set(2e8, 4e8);
+    const time = view.at(x);
+    view.zoom(0.5, x);
+    near(view.at(x), time);
+    near(view.length, 1e8);
+  }
+});
+
+test("the view stays within the recording and never collapses", () => {
+  const view = new View(1e6);
+  view.place(0, 100);
+  view.pan(-1e9);
+  assert.equal(view.start, 0);
+  for (let n = 0; n < 200; n++) view.zoom(0.5, 50);
+  assert.equal(view.length, SHORTEST_NS);
+  for (let n = 0; n < 200; n++) view.zoom(2, 50);
+  assert.deepEqual([view.start, view.end], [0, 1e6]);
+});
+
+test("reveal moves no more than it must", () => {
+  const view = new View(1e6);
+  view.place(0, 100);
+  view.set(1000, 2000);
+  assert.equal(view.reveal(1200, 1300), false);
+  view.reveal(5000, 5100);
+  near(view.length, 1000);
+  assert.ok(view.start < 5000 && view.end > 5100);
+});
+
+function tileAnswer(level, tracks) {
+  const slices = tracks.reduce((sum, track) => sum + track.slices.length, 0);
+  const buffer = new ArrayBuffer(16 + 8 * tracks.length + slices * (6 * 4 + 2 + 1));
+  new Uint32Array(buffer, 0, 4).set([0x54534c31, level, tracks.length, slices]);
+  new Uint32Array(buffer, 16, 2 * tracks.length).set(tracks.flatMap((track) => [track.track, track.slices.length]));
+  let offset = 16 + 8 * tracks.length;
+  const all = tracks.flatMap((track) => track.slices);
+  for (const [Type, field] of [
+    [Float32Array, "start"], [Float32Array, "dur"], [Float32Array, "cover"], [Uint32Array, "ref"], [Uint32Array, "name"],
+    [Uint32Array, "count"], [Uint16Array, "row"], [Uint8Array, "category"],
+  ]) {
+    new Type(buffer, offset, slices).set(all.map((slice) => slice[field]));
+    offset += slices * Type.BYTES_PER_ELEMENT;
+  }
+  return buffer;
+}
+
+const slice = (ref) => ({ start: ref, dur: 1, cover: 1, ref, name: 2, count: 1, row: 3, category: 4 });
+
+test("an answer is cut into one tile a track", () => {
+  const tiles = decodeTiles(tileAnswer(3, [{ track: 7, slices: [slice(1), slice(2)] }, { track: 9, slices: [slice(3)] }]), 5);
+  assert.deepEqual([...tiles.keys()], [7, 9]);
+  assert.deepEqual([...tiles.get(7).ref], [1, 2]);
+  assert.deepEqual([...tiles.get(9).row], [3]);
+  assert.equal(tiles.get(9).base, 5 * tileSpan(3));
+  assert.throws(() => decodeTiles(new TextEncoder().encode("<html>not a tile</html>").buffer, 0), /no tile/);
+});
+
+test("a bin is about a pixel", () => {
+  for (const ns of [1, 3, 1000, 123_456]) {
+    const bin = 2 ** levelFor(ns);
+    assert.ok(bin >= ns / 1.5 && bin <= ns * 1.5 || ns <= 1);
+  }
+});
+
+test("the store asks once, falls back to coarser tiles, and aborts what nobody waits for", async () => {
+  const calls = [];
+  const store = new TileStore((level, index, tracks, signal) => {
+    calls.push({ level, index, tracks, signal });
+    if (level === 9) return new Promise(() => {});
+    return Promise.resolve(tileAnswer(level, tracks.map((track) => ({ track, slices: [slice(track)] }))));
+  }, () => {});
+  const span = tileSpan(4) * 2;
+  store.want(4, 0, span, [1, 2], span);
+  await new Promise((done) => setTimeout(done, 0));
+  assert.deepEqual(calls.map((call) => [call.index, call.tracks]), [[0, [1, 2]], [1, [1, 2]]]);
+  store.want(4, 0, span, [1, 2], span);
+  assert.equal(calls.length, 2);
+  const [coarser] = store.best(3, 1, 2);
+  assert.equal(coarser.exact, false);
+  assert.equal(coarser.tile.level, 4);
+  assert.deepEqual([coarser.from, coarser.to], [tileSpan(3), 2 * tileSpan(3)]);
+  store.want(9, 0, span, [1], span);
+  store.want(4, 0, span, [1], span);
+  assert.equal(calls[2].signal.aborted, true);
+});
+
+test("the store forgets the tiles used least recently", async () => {
+  const store = new TileStore(
+    (level, index, tracks) => Promise.resolve(tileAnswer(level, tracks.map((track) => ({ track, slices: [] })))), () => {}, 10);
+  for (let index = 0; index < 30; index++) await store.request(0, index, [1]);
+  assert.ok(store.tiles.size <= 10);
+  assert.ok(store.get(0, 29, 1));
+});
+
+const TREE = [
+  { key: "a", label: "Rank 0", kind: "group", children: [
+    { key: "a1", label: "main", kind: "thread", track: 0, rows: 4 },
+    { key: "a2", label: "stream 7", kind: "stream", track: 1, rows: 1 },
+  ] },
+  { key: "b", label: "Rank 1", kind: "group", collapsed: true, children: [{ key: "b1", label: "main", kind: "thread", track: 2, rows: 2 }] },
+];
+
+test("rows stand one below the other, and closed groups hide theirs", () => {
+  const rows = new Rows(TREE);
+  assert.deepEqual(rows.list.map((row) => row.node.key), ["a", "a1", "a2", "b"]);
+  let y = 0;
+  for (const row of rows.list) {
+    assert.equal(row.y, y);
+    y += heightOf(row.node);
+  }
+  assert.equal(rows.height, y);
+  rows.toggle("b");
+  rows.toggle("a");
+  assert.deepEqual(rows.list.map((row) => row.node.key), ["a", "b", "b1"]);
+});
+
+test("pin, hide, filter, move and open", () => {
+  const rows = new Rows(TREE);
+  rows.pin("a2");
+  assert.deepEqual(rows.list.map((row) => row.node.key), ["a2", "a", "a1", "a2", "b"]);
+  assert.equal(rows.ofTrack(1).length, 2);
+  rows.pin("a2");
+  rows.hide("a1");
+  assert.deepEqual(rows.list.map((row) => row.node.key), ["a", "a2", "b"]);
+  assert.equal(rows.open(2).node.key, "b1");
+  rows.showAll();
+  rows.setFilter("stream");
+  assert.deepEqual(rows.list.map((row) => row.node.key), ["a", "a2"]);
+  rows.setFilter("");
+  rows.move("a2", -1);
+  assert.deepEqual(rows.list.slice(0, 3).map((row) => row.node.key), ["a", "a2", "a1"]);
+});

@@ -1,0 +1,102 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { Keyboard } from "../src/keyboard.js";
+import { NameStore } from "../src/names.js";
+import { Raster } from "../src/raster.js";
+import { BANDS, THEMES, colourOf, groundPixel, pixelsOf } from "../src/theme.js";
+import { View } from "../src/view.js";
+
+const context = {
+  createImageData: (width, height) => ({ data: new Uint8ClampedArray(width * height * 4), width, height }),
+  putImageData: () => {},
+};
+
+function tile(slices) {
+  const column = (Type, field) => Type.from(slices.map((slice) => slice[field]));
+  return {
+    n: slices.length, base: 0, start: column(Float32Array, "start"), dur: column(Float32Array, "dur"),
+    row: column(Uint16Array, "row"), pixels: column(Uint32Array, "pixel"),
+  };
+}
+
+function painted(slices, { ratio = 1, from = 0, to = 100, rows = 2, top = 0 } = {}) {
+  const raster = new Raster(context);
+  raster.resize(100, 40, ratio);
+  raster.clear(1);
+  const view = new View(1000);
+  view.place(0, 100);
+  raster.paint(tile(slices), view, 0, rows, 15, top, from, to);
+  raster.spread(0, rows, 15, top);
+  return (x, y) => raster.pixels[Math.round(y * ratio) * raster.width + Math.round(x * ratio)];
+}
+
+test("a slice fills its pixels and its row, and leaves the gap to the next row", () => {
+  const at = painted([{ start: 100, dur: 400, row: 1, pixel: 7 }]);
+  assert.equal(at(9, 20), 1);
+  assert.equal(at(10, 15), 7);
+  assert.equal(at(48, 28), 7);
+  assert.equal(at(49, 20), 1);
+  assert.equal(at(20, 29), 1);
+  assert.equal(at(20, 5), 1);
+});
+
+test("a slice of no length is still one pixel, and a deeper row than there is room for is left out", () => {
+  const at = painted([{ start: 500, dur: 0, row: 0, pixel: 7 }, { start: 0, dur: 1000, row: 5, pixel: 9 }]);
+  assert.equal(at(50, 3), 7);
+  assert.equal(at(51, 3), 1);
+  assert.equal(at(10, 3), 1);
+});
+
+test("painting keeps to its stretch and below the header, at any pixel ratio", () => {
+  for (const ratio of [1, 1.5, 2]) {
+    const at = painted([{ start: -500, dur: 5000, row: 0, pixel: 7 }], { ratio, from: 20, to: 40, top: 6 });
+    assert.equal(at(19, 8), 1);
+    assert.equal(at(20, 8), 7);
+    assert.equal(at(39, 8), 7);
+    assert.equal(at(40, 8), 1);
+    assert.equal(at(30, 4), 1);
+  }
+});
+
+test("every stall cause has a colour of its own", () => {
+  const colours = ["input", "cpu_fallback", "compile", "synchronization", "allocation", "launch", "dispatch"].map((cause) => BANDS[cause].join());
+  assert.equal(new Set(colours).size, colours.length);
+  assert.deepEqual(colourOf("no such category", false, "dark"), colourOf("neither", true, "dark"));
+});
+
+test("blocks that are mostly empty are dimmer than full ones", () => {
+  const of = (cover, count) => pixelsOf({ n: 1, category: [0], name: [5], cover: [cover], count: [count] }, ["kernel"], false, "dark")[0];
+  assert.notEqual(of(0.1, 9), of(1, 9));
+  assert.equal(of(1, 9), of(0, 1));
+  assert.notEqual(of(1, 1), groundPixel(THEMES.dark.ground));
+});
+
+test("names arrive in blocks, once, and a failed block is asked for again", async () => {
+  let calls = 0;
+  const store = new NameStore((block) => (++calls === 1 ? Promise.reject(new Error("gone")) : Promise.resolve([`name of block ${block}`])), () => {});
+  assert.equal(store.get(1024), "");
+  assert.equal(store.get(1024), "");
+  await new Promise((done) => setTimeout(done, 0));
+  assert.equal(store.get(1024), "");
+  await new Promise((done) => setTimeout(done, 0));
+  assert.equal(store.get(1024), "name of block 1");
+  assert.equal(calls, 2);
+});
+
+test("held keys move and accelerate; keys with a modifier are left to the browser", () => {
+  const moved = [];
+  const act = { zoom: (factor) => moved.push(factor), pan: (px) => moved.push(px), scroll: () => {} };
+  let picked = 0;
+  const keyboard = new Keyboard({ f: () => picked++ }, () => {});
+  const press = (key, more = {}) => keyboard.down({ key, preventDefault: () => {}, ...more });
+  press("d");
+  const began = performance.now();
+  keyboard.step(16, began, act);
+  keyboard.step(16, began + 2000, act);
+  assert.ok(moved[1] > 2 * moved[0] && moved[0] > 0);
+  keyboard.up({ key: "D" });
+  assert.equal(keyboard.step(16, began, act), false);
+  press("f");
+  press("f", { ctrlKey: true });
+  assert.equal(picked, 1);
+});
