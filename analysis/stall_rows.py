@@ -1,0 +1,277 @@
+"""The stalls and exposed copies of a device as rows: pieces of time, each with one cause and one root cause.
+
+The rows of a device tile, without a gap or an overlap, all time in which it neither computed nor communicated: from the
+first stamp of the rank to the last. Whoever asks for less clips them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from .causes import CAUSE_CODE, Codes
+from .dependencies import waited_for
+from .device_activity import DeviceActivity, RankActivity, rank_activity
+from .device_gaps import Gaps, device_gaps
+from .host_activity import Pieces
+from .run_ahead import HIDDEN, LONG_PYTHON_NS, PAYABLE, Debts, debts, payments
+from .spells import HELD_LONG, NO_REASON, Spells, copy_spells, gap_spells, host_spells, joined
+from .steps import device_steps
+from .timeline import DATA_MOVEMENT, STALL, Ints, Timeline, memoized
+
+if TYPE_CHECKING:
+    from ..profiler.recording.reader import Recording
+
+ANALYSIS_VERSION = 1
+"""Raised when the same recording would give other rows: kept with every row, and part of the key of cached ones."""
+
+CONFIDENCE = ("low", "medium", "high")
+
+_BURST = 16
+_BURST_FRAC = 0.8
+
+
+@dataclass(frozen=True, eq=False)
+class StallRows:
+    """Stalls and exposed copies of one device in the order of time, as columns of equal length.
+
+    Attributes:
+        ts: Start, ns.
+        end: End, ns.
+        state: STALL or DATA_MOVEMENT.
+        step: Index of the step in the device's ``StepCut``; -1 outside all steps.
+        cause: Code of what the host or the device did in that time.
+        root: Code of why the queue was empty; the cause itself where no head start was lost before.
+        co_cause: Code of a second cause without which the stall would also be gone; -1 for none.
+        op: Row of the operation that ended the stall, or of the copy; -1 for none.
+        host: Row of the host's slice behind ``cause``; -1 for unrecorded time or none.
+        root_row: Row of the slice behind ``root``; -1 for unrecorded time or none.
+        root_ts: Start of the time behind ``root``, ns: what to look at for a line where there is no slice.
+        root_end: End of that time, ns.
+        confidence: Index into ``CONFIDENCE``.
+        reason: Number of a text of ``spells.REASONS``.
+    """
+
+    ts: Ints
+    end: Ints
+    state: Codes
+    step: Ints
+    cause: Codes
+    root: Codes
+    co_cause: Codes
+    op: Ints
+    host: Ints
+    root_row: Ints
+    root_ts: Ints
+    root_end: Ints
+    confidence: Codes
+    reason: Codes
+
+    def __len__(self) -> int:
+        return len(self.ts)
+
+    @property
+    def dur(self) -> Ints:
+        """Lengths in ns."""
+        return self.end - self.ts
+
+    def take(self, rows: npt.NDArray[np.int64] | npt.NDArray[np.bool_]) -> StallRows:
+        """Some of the rows."""
+        return StallRows(*(getattr(self, field.name)[rows] for field in fields(self)))
+
+    def clipped(self, start: int, end: int) -> StallRows:
+        """The rows inside ``[start, end)``, cut at its edges."""
+        keep = (self.end > start) & (self.ts < end)
+        kept = {field.name: getattr(self, field.name)[keep] for field in fields(self)}
+        return StallRows(**(kept | {"ts": np.maximum(kept["ts"], start), "end": np.minimum(kept["end"], end)}))
+
+
+def stall_rows(recording: Recording, rank: int, device: DeviceActivity) -> StallRows:
+    """All stalls and exposed copies of one device over the whole extent of its rank; worked out once per recording."""
+    key = ("stall_rows", rank, device.device_type, device.device_index)
+    return memoized(recording, key, lambda: _build(recording, rank_activity(recording, rank), device))
+
+
+def _build(recording: Recording, activity: RankActivity, device: DeviceActivity) -> StallRows:
+    t = activity.timeline
+    gaps = device_gaps(t, device, t.extent)
+    owed = debts(activity, device)
+    if device.device is None:
+        spells = host_spells(activity, gaps)
+        payer = np.full(len(spells), -1, dtype=np.int64)
+    else:
+        spells, payer = _paid(activity, gaps, gap_spells(activity, gaps, waited_for(recording, t, device)), owed)
+    cause, host, payer = _inherited(spells, payer)
+    copies = copy_spells(activity, device)
+    every = joined([spells, copies])
+    count = len(copies)
+    every_cause = np.concatenate([cause, copies.cause])
+    rows = _rows(
+        activity,
+        every,
+        every_cause,
+        np.concatenate([host, copies.host]),
+        np.concatenate([payer, np.full(count, -1, dtype=np.int64)]),
+        owed,
+        np.concatenate([_bursts(t, device, gaps, owed)[spells.gap], np.zeros(count, dtype=bool)]),
+    )
+    rows = rows.take(np.argsort(rows.ts, kind="stable"))
+    return _merged(_cut_at_steps(recording, activity, device, rows))
+
+
+def _payable(activity: RankActivity, spells: Spells, gaps: Gaps) -> npt.NDArray[np.bool_]:
+    """Which spells a head start would have hidden: late gaps' launches, dispatch, latency, and short loads of data."""
+    t, context = activity.timeline, np.append(activity.causes.context, -1)[spells.host]
+    slow = np.isin(spells.cause, [CAUSE_CODE[name] for name in PAYABLE])
+    lasted = np.append(t.end - t.ts, 0)[context]
+    small = (spells.cause == CAUSE_CODE["input"]) & (context >= 0) & (lasted < LONG_PYTHON_NS)
+    payable: npt.NDArray[np.bool_] = gaps.late[spells.gap] & (slow | small)
+    return payable
+
+
+def _paid(activity: RankActivity, gaps: Gaps, spells: Spells, owed: Debts) -> tuple[Spells, Ints]:
+    """The spells, cut where a debt begins or ends to pay for them, and the number of the debt that does (-1: none)."""
+    payable = _payable(activity, spells, gaps)
+    lengths = np.where(payable, spells.end - spells.ts, 0)
+    axis_end = np.cumsum(lengths)
+    axis_start = axis_end - lengths
+    length = int(axis_end[-1]) if len(axis_end) else 0
+    # A wait that ends before the launch counts for the gap that the launch ends: it is why the queue was empty.
+    decides = np.where(gaps.late, np.maximum(gaps.call_start, gaps.starts), gaps.starts)
+    gap = np.searchsorted(decides, owed.end, side="left")
+    first_spell = np.searchsorted(spells.gap, gap, side="left")
+    positions = np.append(axis_start, length)[first_spell]
+    debtor = payments(owed, positions, length)
+    owner, piece, starts, ends = debtor.walk(axis_start, axis_end)
+    whole = np.flatnonzero(~payable)
+    rows = np.concatenate([whole, owner])
+    shift = spells.ts[owner] - axis_start[owner]
+    ts = np.concatenate([spells.ts[whole], starts + shift])
+    end = np.concatenate([spells.end[whole], ends + shift])
+    payer = np.concatenate([np.full(len(whole), -1, dtype=np.int64), debtor.rows[piece]])
+    order = np.argsort(ts, kind="stable")
+    chosen = spells.take(rows[order])
+    columns = {field.name: getattr(chosen, field.name) for field in fields(Spells)}
+    return Spells(**(columns | {"ts": ts[order], "end": end[order]})), payer[order]
+
+
+def _inherited(spells: Spells, payer: Ints) -> tuple[Codes, Ints, Ints]:
+    """Cause, host slice and payer of each spell, where a late launch's latency has those of what made it late."""
+    cause, host, payer = spells.cause.copy(), spells.host.copy(), payer.copy()
+    latency = np.flatnonzero(spells.latency)
+    before = np.flatnonzero(~spells.latency)
+    if not len(latency) or not len(before):
+        return cause, host, payer
+    span = int(payer.max()) + 2
+    key = (spells.gap[before] * len(CAUSE_CODE) + spells.cause[before]) * span + payer[before] + 1
+    groups, member = np.unique(key, return_inverse=True)
+    sums = np.zeros(len(groups), dtype=np.int64)
+    np.add.at(sums, member, (spells.end - spells.ts)[before])
+    gap_of = groups // span // len(CAUSE_CODE)
+    order = np.lexsort((sums, gap_of))
+    last = np.flatnonzero(np.append(gap_of[order][1:] != gap_of[order][:-1], True))
+    winner = order[last]
+    place = np.searchsorted(gap_of[winner], spells.gap[latency])
+    known = (place < len(winner)) & (gap_of[winner[np.minimum(place, len(winner) - 1)]] == spells.gap[latency])
+    latency, chosen = latency[known], winner[place[known]]
+    cause[latency] = groups[chosen] // span % len(CAUSE_CODE)
+    payer[latency] = np.where(payer[latency] < 0, groups[chosen] % span - 1, payer[latency])
+    longest = before[np.lexsort(((spells.end - spells.ts)[before], member))]
+    ends = np.searchsorted(member[np.lexsort(((spells.end - spells.ts)[before], member))], chosen, side="right") - 1
+    host[latency] = spells.host[longest[ends]]
+    return cause, host, payer
+
+
+def _bursts(t: Timeline, device: DeviceActivity, gaps: Gaps, owed: Debts) -> npt.NDArray[np.bool_]:
+    """Which gaps end a burst of launches that the host alone cannot keep up with, with a False at the end.
+
+    Over the last operations, all launched since the host last waited, launching took clearly longer than running.
+    """
+    result = np.zeros(len(gaps) + 1, dtype=bool)
+    rows = device.rows[t.launch[device.rows] >= 0]
+    if len(rows) <= _BURST:
+        return result
+    called = t.ts[t.launch[rows]]
+    earliest = np.lib.stride_tricks.sliding_window_view(called, _BURST).min(axis=1)
+    work = np.concatenate([[0], np.cumsum(t.end[rows] - t.ts[rows])])
+    at = np.searchsorted(t.ts[rows], gaps.ends, side="left")
+    ready = np.flatnonzero(gaps.late & (at >= _BURST))
+    at = at[ready]
+    waits = owed.end[owed.kind != HIDDEN]
+    place = np.searchsorted(waits, gaps.call_start[ready], side="right") - 1
+    since = np.append(waits, np.iinfo(np.int64).min)[place]
+    span = gaps.call_start[ready] - earliest[at - _BURST]
+    result[ready] = (earliest[at - _BURST] > since) & (work[at] - work[at - _BURST] < _BURST_FRAC * span)
+    return result
+
+
+def _rows(
+    activity: RankActivity,
+    spells: Spells,
+    cause: Codes,
+    host: Ints,
+    payer: Ints,
+    owed: Debts,
+    burst: npt.NDArray[np.bool_],
+) -> StallRows:
+    paid = payer >= 0
+    context = np.append(activity.causes.context, -1)[host]
+    own = np.where(context >= 0, context, host)
+    debt = np.where(paid, payer, len(owed))
+    root = np.where(paid, np.append(owed.cause, -1)[debt], cause).astype(np.int8)
+    guess = (cause == CAUSE_CODE["unknown"]) | (spells.reason == HELD_LONG)
+    certain = np.where(guess, 0, np.where(paid | (host < 0) | (spells.reason != NO_REASON), 1, 2))
+    return StallRows(
+        ts=spells.ts,
+        end=spells.end,
+        state=np.where(spells.gap >= 0, STALL, DATA_MOVEMENT).astype(np.int8),
+        step=np.full(len(spells), -1, dtype=np.int64),
+        cause=cause.astype(np.int8),
+        root=root,
+        co_cause=np.where(paid & burst & (root != cause), cause, -1).astype(np.int8),
+        op=spells.op,
+        host=host,
+        root_row=np.where(paid, np.append(owed.row, -1)[debt], own),
+        root_ts=np.where(paid, np.append(owed.ts, 0)[debt], spells.ts),
+        root_end=np.where(paid, np.append(owed.end, 0)[debt], spells.end),
+        confidence=certain.astype(np.int8),
+        reason=spells.reason,
+    )
+
+
+def _cut_at_steps(recording: Recording, activity: RankActivity, device: DeviceActivity, rows: StallRows) -> StallRows:
+    cut = device_steps(recording, activity.timeline.rank, device)
+    if not len(cut) or not len(rows):
+        return rows
+    edges = np.concatenate([np.stack([cut.starts, cut.ends], axis=1).reshape(-1), rows.end.max(keepdims=True)])
+    edges = np.concatenate([[min(int(rows.ts.min()), int(edges.min())) - 1], edges])
+    inside = np.tile([-1, 1], len(cut))
+    holds = np.where(inside > 0, np.repeat(np.arange(len(cut)), 2), -1)
+    holds = np.append(holds, -1)
+    keep = edges[1:] > edges[:-1]
+    steps = Pieces(np.append(edges[:-1][keep], edges[-1]), holds[keep])
+    owner, piece, starts, ends = steps.walk(rows.ts, rows.end)
+    taken = rows.take(owner)
+    columns = {field.name: getattr(taken, field.name) for field in fields(StallRows)}
+    return StallRows(**(columns | {"ts": starts, "end": ends, "step": steps.rows[piece]}))
+
+
+def _merged(rows: StallRows) -> StallRows:
+    """Neighbours of the same gap or copy with the same causes as one row, with the particulars of the longest."""
+    if not len(rows):
+        return rows
+    same = rows.ts[1:] == rows.end[:-1]
+    for name in ("state", "step", "cause", "root", "co_cause", "op"):
+        values = getattr(rows, name)
+        same &= values[1:] == values[:-1]
+    group = np.concatenate([[0], np.cumsum(~same)])
+    order = np.lexsort((-rows.dur, group))
+    first = np.flatnonzero(np.concatenate([[True], group[order][1:] != group[order][:-1]]))
+    begins = np.flatnonzero(np.concatenate([[True], ~same]))
+    longest = rows.take(order[first])
+    columns = {field.name: getattr(longest, field.name) for field in fields(StallRows)}
+    ends = rows.end[np.append(begins[1:], len(rows)) - 1]
+    return StallRows(**(columns | {"ts": rows.ts[begins], "end": ends}))
