@@ -1,7 +1,8 @@
 """stallscope: why an accelerator waited in a PyTorch step, on which line, and since when.
 
-``profile(path)`` records what runs inside its block. ``open_recording(path)`` opens a recording, or the trace of another tool, for reading. Nothing heavy is imported until
-it is called: a training script that imports stallscope loads neither pandas, duckdb nor torch because of it.
+``profile(path)`` records what runs inside its block. ``open_recording(path)`` opens a recording, or the trace of
+another tool, for reading. Nothing heavy is imported until one of them is called: a training script that imports
+stallscope loads neither pandas, duckdb nor torch because of it.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Noticing profiler sessions that are not ours: a second session inside another one ends the process (torch 2.13).
 
-Whoever starts torch's profiler, through ``torch.profiler`` or ``torch.autograd.profiler``, comes through ``_prepare_trace``,
-``_start_trace`` and ``__exit__`` of ``torch.autograd.profiler.profile``; these are wrapped so that ours is out of the way
-before theirs begins. ``torch.profiler.profile.stop`` is wrapped too, because the user's ``on_trace_ready`` runs in it.
+Whoever starts torch's profiler, through ``torch.profiler`` or ``torch.autograd.profiler``, calls ``_prepare_trace``,
+``_start_trace`` and ``__exit__`` of ``torch.autograd.profiler.profile``; these are wrapped so that ours is out of the
+way before theirs begins. ``torch.profiler.profile.stop`` is wrapped too, because ``on_trace_ready`` runs in it.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ from typing import Any
 
 from ...profiler.recording.collector import CaptureContext
 
-SHORTEST_NS = 20_000
+SHORTEST_NS = 100_000
 """Collections shorter than this are counted, not recorded: the youngest generation is collected all the time."""
 
 

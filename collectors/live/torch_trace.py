@@ -7,6 +7,8 @@ an event until then. ``prof.events()`` is never called: it costs ten times as mu
 
 from __future__ import annotations
 
+import contextlib
+import json
 import os
 import threading
 import time
@@ -226,8 +228,6 @@ class TorchCollector:
 
     def _describe_job(self) -> None:
         """What torch.profiler.profile would add to the file, and the importer reads: the rank and its groups."""
-        import json
-
         import torch
         import torch.distributed as distributed
 
@@ -235,10 +235,8 @@ class TorchCollector:
             return
         told = {"backend": distributed.get_backend(), "rank": distributed.get_rank()}
         told["world_size"] = distributed.get_world_size()
-        try:
+        with contextlib.suppress(AttributeError, RuntimeError):  # older torch
             told["pg_config"] = distributed.distributed_c10d._get_all_pg_configs()
-        except (AttributeError, RuntimeError):
-            pass  # older torch
         torch.autograd._add_metadata_json("distributedInfo", json.dumps(told, default=str))
 
     def _end(self, *, keep: bool = True) -> None:
@@ -266,11 +264,16 @@ class TorchCollector:
         draft.rename(final)
         self._next_id += size // BYTES_PER_ID + 1024
         done = self._context.rows.now()
+        self._context.rows.append(
+            "segments", segment_id=segment.segment_id, ts=segment.ts, dur=segment.dur, raw_file=final.name,
+            state="converted" if self._context.settings["convert"] else "raw",
+        )  # fmt: skip
         if self._steps:
             self._bytes_per_step = size / self._steps
         self._context.pause(
             self.name, "torch.profiler: end and export of a segment", ended, done - ended,
-            f"{segment.name}: stop {(stopped - ended) / 1e6:.1f} ms, export {(done - stopped) / 1e6:.1f} ms, {size} bytes",
+            f"{segment.name}: stop {(stopped - ended) / 1e6:.1f} ms, export {(done - stopped) / 1e6:.1f} ms, "
+            f"{size} bytes",
         )  # fmt: skip
         self._context.convert(sidecar)
 

@@ -90,9 +90,7 @@ class CapturedRows:
     def drain(self) -> Iterator[tuple[str, dict[str, list[Any]]]]:
         """Takes the rows that are there now, as columns of each table that has any."""
         for name, pending in self._pending.items():
-            rows = []
-            for _ in range(len(pending)):
-                rows.append(pending.popleft())
+            rows = [pending.popleft() for _ in range(len(pending))]
             if rows:
                 yield name, {column.name: [row.get(column.name) for row in rows] for column in TABLES[name].columns}
 
@@ -156,10 +154,18 @@ class CapturedRows:
 
     def end(self, opened: OpenSlice, **fields: Any) -> int:
         """Closes a slice, with what other columns it has; returns its id. Slices left open inside it end with it."""
+        return self.write(opened, self.leave(opened), **fields)
+
+    def leave(self, opened: OpenSlice) -> int:
+        """Ends a slice without writing it yet; returns when. What begins now is no longer inside it."""
         end = time.time_ns()
         open_slices = self._open.get(opened.thread_id, [])
         if opened in open_slices:
             del open_slices[open_slices.index(opened) :]
+        return end
+
+    def write(self, opened: OpenSlice, end: int, **fields: Any) -> int:
+        """Writes a slice that was left at ``end``; returns its id."""
         self._add_slice(opened, "complete", max(0, end - opened.ts), fields)
         return opened.slice_id
 

@@ -132,7 +132,7 @@ def versions() -> dict[str, str]:
 
 
 def source_control(folder: Path) -> dict[str, Any]:
-    """Commit and dirty flag of the git checkout that holds the folder; empty where there is none or git does not answer."""
+    """Commit and dirty flag of the git checkout around the folder; empty where there is none, or git fails."""
     commit = _git(folder, "rev-parse", "HEAD")
     if commit is None:
         return {}

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import sys
 from collections.abc import Callable, Sequence
@@ -56,10 +57,8 @@ class ImportWatch:
         run = loader.exec_module
 
         def exec_module(module: ModuleType) -> None:
-            try:
+            with contextlib.suppress(AttributeError):
                 del loader.exec_module  # type: ignore[method-assign]
-            except AttributeError:
-                pass
             run(module)
             self._imported(name)
 

@@ -7,6 +7,7 @@ and at most one warning of its kind.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 import threading
@@ -122,7 +123,7 @@ class Session:
     def _describe_process(self, described: dict[str, Any]) -> None:
         self.rows.append(
             "processes", process_id=self._process_id, attempt=self.attempt, host=described["host"],
-            local_rank=self.local_rank, role="trainer", name=Path(described["argv"][0]).name if described["argv"] else None,
+            local_rank=self.local_rank, role="trainer", name=Path((*described["argv"], "python")[0]).name,
         )  # fmt: skip
         self.rows.thread_track()
 
@@ -226,7 +227,7 @@ class Session:
             self._guard.call(collector.name, function, *arguments)
 
     def begin_annotation(self, name: str) -> Any:
-        """Opens a named range; None where it cannot be. Through torch while its profiler runs, else as a row of ours."""
+        """Opens a named range, through torch while its profiler runs, else as a row of ours; None where it fails."""
         return self._guard.call(_OWN, self._begin_annotation, name) if self.active else None
 
     def _begin_annotation(self, name: str) -> Any:
@@ -300,7 +301,7 @@ class Session:
     # ---- end
 
     def stop(self, status: str = "completed", error: BaseException | None = None, **fields: Any) -> None:
-        """Ends the recording and finishes its files. Never raises; a second call, or one in a forked child, does nothing.
+        """Ends the recording and finishes its files. Never raises; a second call, or one in a fork, does nothing.
 
         Args:
             status: completed, failed or killed.
@@ -369,12 +370,9 @@ def _is_imported(module: str) -> bool:
 def folder_bytes(folder: Path) -> int:
     """Bytes of all files below the folder; files that vanish meanwhile count as nothing."""
     total = 0
-    for parent, _folders, files in os.walk(folder):
-        for file in files:
-            try:
-                total += os.stat(os.path.join(parent, file)).st_size
-            except OSError:
-                continue
+    for file in folder.rglob("*"):
+        with contextlib.suppress(OSError):
+            total += file.stat().st_size if file.is_file() else 0
     return total
 
 

@@ -1,0 +1,104 @@
+"""Where the training threads are, a hundred times a second: the line that runs, not the line of its def.
+
+A thread of this process looks at the others' frames, which costs it some microseconds a look. Run-queue delay comes
+with each sample, from the kernel, so a thread that wanted to run and was not let shows.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+
+from ...profiler.recording.collector import CaptureContext
+from .thread_times import ScheduleReader, ThreadTimes, state_between
+
+
+class SamplerCollector:
+    """Writes ``samples`` of each training thread."""
+
+    name = "sampler"
+    details = ("always", "low", "normal", "deep")
+    needs: tuple[str, ...] = ()
+
+    def __init__(self) -> None:
+        self._quit = threading.Event()
+        self._thread: threading.Thread | None = None
+        self._watched: dict[int, _Watched] = {}
+
+    def available(self) -> str | None:
+        """Where Python shows the frames of other threads."""
+        return None if hasattr(sys, "_current_frames") else "this Python does not show the frames of other threads"
+
+    def start(self, context: CaptureContext) -> None:
+        """Starts the sampling thread."""
+        self._context = context
+        self._take = context.guarded(self.name, self._sample)
+        self._thread = threading.Thread(target=self._run, name="stallscope-sampler", daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Ends it."""
+        self._quit.set()
+        if self._thread is not None:
+            self._thread.join(timeout=2.0)
+        for watched in self._watched.values():
+            watched.close()
+
+    def _run(self) -> None:
+        period = 1.0 / self._context.settings["sample_hz"]
+        due = time.monotonic()
+        while not self._quit.is_set():
+            # A late sample is not made up for: two in a row would count one moment twice.
+            due = max(due + period, time.monotonic())
+            self._quit.wait(max(0.0, due - time.monotonic()))
+            if not self._quit.is_set():
+                self._take()
+
+    def _sample(self) -> None:
+        if not self._context.active:
+            return
+        rows = self._context.rows
+        frames = sys._current_frames()
+        now = rows.now()
+        for thread in tuple(self._context.training_threads):
+            frame = frames.get(thread)
+            if frame is None:
+                continue
+            watched = self._watched.get(thread) or self._watch(thread)
+            state, delay = watched.since_last(now)
+            rows.append(
+                "samples", track_id=rows.thread_track(watched.thread_id), ts=now, stack_id=rows.stack_of(frame),
+                state=state, run_delay_ns=delay,
+            )  # fmt: skip
+
+    def _watch(self, thread: int) -> _Watched:
+        native = next((one.native_id for one in threading.enumerate() if one.ident == thread), None)
+        self._watched[thread] = _Watched(native if native is not None else thread)
+        return self._watched[thread]
+
+
+class _Watched:
+    """One training thread between samples."""
+
+    def __init__(self, thread_id: int) -> None:
+        self.thread_id = thread_id
+        self._before: tuple[int, ThreadTimes] | None = None
+        try:
+            self._reader: ScheduleReader | None = ScheduleReader(thread_id)
+        except OSError:
+            self._reader = None
+
+    def since_last(self, now: int) -> tuple[str | None, int | None]:
+        """State and run-queue delay since the sample before; None where the kernel does not tell."""
+        times = self._reader.read() if self._reader else None
+        before, self._before = self._before, (now, times) if times else None
+        if before is None or times is None:
+            return None, None
+        delay = times.run_delay_ns - before[1].run_delay_ns
+        return state_between(before[1], times, now - before[0]), delay
+
+    def close(self) -> None:
+        if self._reader is not None:
+            self._reader.close()
+            self._reader = None
