@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-import os
 import re
-import uuid
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -13,6 +11,7 @@ from typing import Any
 import pyarrow as pa
 
 from .cache_folder import cache_folder, evict, mark_used
+from .parquet_files import temporary_name
 from .schema import SCHEMA_VERSION
 
 _MAGIC = b"stallscope cache 1\n"
@@ -97,7 +96,7 @@ def _read(path: Path) -> bytes | None:
 
 def _write(path: Path, content: bytes) -> None:
     global _written_since_eviction
-    draft = path.with_name(f".{path.name}.{os.getpid()}.{uuid.uuid4().hex[:8]}")
+    draft = temporary_name(path)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         draft.write_bytes(_MAGIC + _digest(content) + content)

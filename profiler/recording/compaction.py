@@ -10,7 +10,6 @@ Tables whose order is by text (devices, losses, ...) are small and sorted whole.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -21,7 +20,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from .layout import TableFile, all_table_files, table_files
-from .parquet_files import sync_folder, write_parquet
+from .parquet_files import sync_folder, temporary_name, write_parquet
 from .rows import in_order
 from .schema import Table
 
@@ -141,7 +140,7 @@ def _key(column: pa.ChunkedArray) -> np.ndarray[Any, np.dtype[np.int64]]:
 
 
 def _merge_into_one(folder: Path, table: Table, files: Sequence[TableFile]) -> None:
-    temporary = folder / f".merged.{os.getpid()}.tmp"
+    temporary = temporary_name(folder / "merged")
     try:
         write_parquet(temporary, table, merged([file.path for file in files], table))
         temporary.replace(folder / f"sorted-{files[0].first:05d}-{files[-1].last:05d}.parquet")

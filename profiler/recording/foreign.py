@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import shutil
-import uuid
 import zlib
 from collections.abc import Callable, Sequence
 from importlib.metadata import entry_points
@@ -18,7 +16,7 @@ from .categories import rules_fingerprint
 from .content_hash import sha256_of
 from .errors import CaptureError, FormatError
 from .layout import RECORDING_FILE
-from .parquet_files import write_atomically
+from .parquet_files import temporary_name, write_atomically
 from .schema import SCHEMA_VERSION
 from .writer import RecordingWriter
 
@@ -81,7 +79,7 @@ def imported(paths: Sequence[Path], progress: Progress | None = None) -> Path:
     if _is_whole(entry):
         mark_used(entry)
         return entry
-    draft = home / f".{key}.{os.getpid()}.{uuid.uuid4().hex[:8]}"
+    draft = temporary_name(entry)
     try:
         home.mkdir(parents=True, exist_ok=True)
         _import(importer, files, draft, None, progress, force=False)

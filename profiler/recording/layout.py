@@ -4,6 +4,7 @@
     ranks/rank=00000/attempt=0/rank.json
     ranks/rank=00000/attempt=0/slices/part-00000.parquet          a part: complete, sorted in itself
     ranks/rank=00000/attempt=0/slices/sorted-00000-00041.parquet  parts 0 to 41 merged
+    ranks/rank=00000/attempt=0/segments/segment-00000/slices/...  the same for each segment of torch's profiler
 
 A merged file takes the place of the parts whose numbers it spans. Its rename is the one instant at which they stop
 counting, so a kill between that and their removal neither loses nor doubles a row.
@@ -18,6 +19,7 @@ from pathlib import Path
 RECORDING_FILE = "recording.json"
 RANK_FILE = "rank.json"
 RANKS = "ranks"
+SEGMENTS = "segments"
 
 _RANK = re.compile(r"rank=(\d{1,9})")
 _ATTEMPT = re.compile(r"attempt=(\d{1,9})")
@@ -67,19 +69,30 @@ def attempts_by_rank(recording: Path) -> dict[int, tuple[int, ...]]:
     return dict(sorted(found.items()))
 
 
-def table_files(attempt: Path, table: str) -> list[TableFile]:
-    """The files that hold the table's rows, each row once, in the order of their parts; each is sorted in itself."""
-    files = all_table_files(attempt, table)
+def row_folders(attempt: Path) -> list[Path]:
+    """The folders that hold tables of the attempt: its own, and that of each converted segment."""
+    folder = attempt / SEGMENTS
+    if not folder.is_dir():
+        return [attempt]
+    segments = (entry for entry in folder.iterdir() if entry.is_dir() and not entry.name.startswith("."))
+    return [attempt, *sorted(segments)]
+
+
+def table_files(folder: Path, table: str) -> list[TableFile]:
+    """The files of one folder that hold the table's rows, each row once, in the order of their parts.
+
+    Each is sorted in itself.
+    """
+    files = all_table_files(folder, table)
     return [file for file in files if not any(_replaces(other, file) for other in files)]
 
 
-def all_table_files(attempt: Path, table: str) -> list[TableFile]:
+def all_table_files(folder: Path, table: str) -> list[TableFile]:
     """Every file of the table, also those that a merged file has replaced and that were not removed yet."""
-    folder = attempt / table
-    if not folder.is_dir():
+    if not (folder / table).is_dir():
         return []
     files = []
-    for path in folder.iterdir():
+    for path in (folder / table).iterdir():
         if match := _SORTED.fullmatch(path.name):
             files.append(TableFile(int(match[1]), int(match[2]), True, path))
         elif match := _PART.fullmatch(path.name):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import io
 import os
+import uuid
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -168,6 +169,11 @@ def name_part(temporary: Path, folder: Path, number: int) -> int:
         return number
 
 
+def temporary_name(path: Path) -> Path:
+    """A name beside the path that no other thread, process or host uses, hidden from readers."""
+    return path.with_name(f".{path.name}.{uuid.uuid4().hex[:12]}.tmp")
+
+
 def sync_folder(folder: Path) -> None:
     """Makes a rename in the folder survive a power cut, where the platform lets a folder be fsynced."""
     try:
@@ -190,7 +196,7 @@ def write_atomically(path: Path, data: bytes, *, durable: bool = True) -> None:
         data: Its new bytes.
         durable: Whether to wait until the bytes would survive a power cut.
     """
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    temporary = temporary_name(path)
     try:
         with temporary.open("wb") as file:
             file.write(data)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -11,7 +10,7 @@ import pyarrow as pa
 
 from .errors import CaptureError
 from .layout import all_table_files
-from .parquet_files import name_part, write_parquet
+from .parquet_files import name_part, temporary_name, write_parquet
 from .rows import in_order, is_in_order
 from .schema import Table
 
@@ -74,7 +73,7 @@ class PartBuffer:
 
     def _write(self, batches: Iterable[pa.Table]) -> int:
         self._folder.mkdir(exist_ok=True)
-        temporary = self._folder / f".part.{os.getpid()}.tmp"
+        temporary = temporary_name(self._folder / "part")
         try:
             rows = write_parquet(temporary, self._table, batches)
             if rows:

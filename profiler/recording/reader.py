@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from .cache import DerivedCache
 from .errors import FormatError, UsageError
-from .layout import RECORDING_FILE, attempt_folder, attempts_by_rank, is_recording, table_files
+from .layout import RECORDING_FILE, attempt_folder, attempts_by_rank, is_recording, row_folders, table_files
 from .parquet_files import footer
 from .rank_status import read_rank_file
 from .schema import SCHEMA_VERSION, TABLES, Table
@@ -48,7 +48,9 @@ def open_recording(
         if not entry.exists():
             raise UsageError(f"{entry} does not exist.")
     if len(paths) == 1 and paths[0].is_dir() and is_recording(paths[0]):
-        return Recording(paths[0])
+        recording = Recording(paths[0])
+        recording.convert_segments(progress)
+        return recording
     from .foreign import imported
 
     return Recording(imported(paths, progress))
@@ -68,6 +70,7 @@ class Recording:
         self._attempts = attempts_by_rank(path)
         self._chosen = {rank: all_[-1] for rank, all_ in self._attempts.items()} | dict(attempts or {})
         self._damage = Damage()
+        self._converted: dict[int, list[Path]] = {}
 
     @property
     def ranks(self) -> tuple[int, ...]:
@@ -87,7 +90,9 @@ class Recording:
         """
         if attempt not in self.attempts(rank):
             raise UsageError(f"rank {rank} has no attempt {attempt}; it has {_listed(self.attempts(rank))}.")
-        return Recording(self.path, attempts=self._chosen | {rank: attempt})
+        chosen = Recording(self.path, attempts=self._chosen | {rank: attempt})
+        chosen.convert_segments()
+        return chosen
 
     def rank_info(self, rank: int) -> dict[str, Any]:
         """rank.json of a rank, with ``status`` as it is now: running, completed, failed, killed or unknown."""
@@ -128,7 +133,7 @@ class Recording:
             raise UsageError(f"the window {window} ends before it starts.")
         found: list[pa.Table] = []
         for rank in self._ranks(ranks):
-            found += read_rows(self._folder(rank), table, wanted, window, self._damage)
+            found += read_rows(self._row_folders(rank), table, wanted, window, self._damage)
             if name == "losses":
                 found += self._damage_rows(rank, wanted, window)
         if not found:
@@ -175,7 +180,8 @@ class Recording:
     def files(self, name: str, ranks: Iterable[int] | int | None = None) -> list[Path]:
         """The Parquet files that hold the table's rows, each row once."""
         table = _table(name)
-        return [file.path for rank in self._ranks(ranks) for file in table_files(self._folder(rank), table.name)]
+        folders = [folder for rank in self._ranks(ranks) for folder in self._row_folders(rank)]
+        return [file.path for folder in folders for file in table_files(folder, table.name)]
 
     @cached_property
     def fingerprint(self) -> str:
@@ -184,16 +190,29 @@ class Recording:
         Reads the footers, each of which holds a digest of its file.
         """
         digest = hashlib.sha256(f"schema {SCHEMA_VERSION}".encode())
-        for name in TABLES:
-            for path in self.files(name):
-                digest.update(f"{path.relative_to(self.path)} {path.stat().st_size} ".encode())
-                digest.update(footer(path))
+        for rank in self.ranks:
+            for name in TABLES:
+                for path in self.files(name, rank):
+                    digest.update(f"{rank} {name} {path.name} {path.stat().st_size} ".encode())
+                    digest.update(b"damaged" if _footer_problem(path) else footer(path))
         return digest.hexdigest()
 
     @cached_property
     def cache(self) -> DerivedCache:
         """Where tables derived from this recording are kept; never inside it."""
         return DerivedCache(self.fingerprint)
+
+    def convert_segments(self, progress: Progress | None = None) -> None:
+        """Converts what ended ranks left unconverted, into the cache; ``open_recording`` does so."""
+        from .pending import converted_segments
+
+        for rank in self.ranks:
+            if self.rank_info(rank)["status"] != "running":
+                self._converted[rank], problems = converted_segments(self._folder(rank), progress)
+                self._damage.files |= problems
+
+    def _row_folders(self, rank: int) -> list[Path]:
+        return [*row_folders(self._folder(rank)), *self._converted.get(rank, ())]
 
     def _folder(self, rank: int) -> Path:
         return attempt_folder(self.path, rank, self._chosen[rank])
@@ -212,22 +231,22 @@ class Recording:
         """A row of ``losses`` for every file of the rank that is known to be damaged; they lie at no time."""
         if window is not None:
             return []
-        folder = self._folder(rank)
         for name in TABLES:
-            for file in table_files(folder, name):
-                problem = None if file.path in self._damage.files else _footer_problem(file.path)
+            for path in self.files(name, rank):
+                problem = None if path in self._damage.files else _footer_problem(path)
                 if problem:
-                    self._damage.files[file.path] = problem
+                    self._damage.files[path] = problem
         from .rows import conform
 
-        damaged = [(path, why) for path, why in self._damage.files.items() if path.is_relative_to(folder)]
+        folders = [self._folder(rank), *self._converted.get(rank, ())]
+        damaged = [(path, why) for path, why in self._damage.files.items() if any(map(path.is_relative_to, folders))]
         count = len(damaged)
         rows = {
             "rank": [rank] * count,
             "collector": ["reader"] * count,
             "kind": ["damaged_file"] * count,
             "severity": ["data_loss"] * count,
-            "detail": [f"{path.relative_to(self.path)}: {why}" for path, why in damaged],
+            "detail": [f"{path.parent.name}/{path.name}: {why}" for path, why in damaged],
         }
         return [conform(TABLES["losses"], rows).select(list(columns))] if count else []
 

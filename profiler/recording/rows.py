@@ -81,9 +81,7 @@ def _sort_indices(table: Table, rows: pa.Table) -> np.ndarray[Any, np.dtype[np.i
         return np.lexsort(numbers[::-1])
     plain = [key.cast(pa.string()) if pa.types.is_dictionary(key.type) else key for key in keys]
     names = [str(position) for position in range(len(plain))]
-    order = pc.sort_indices(
-        pa.table(plain, names=names), sort_keys=[(n, "ascending") for n in names], null_placement="at_end"
-    )
+    order = pc.sort_indices(pa.table(plain, names=names), sort_keys=[(n, "ascending") for n in names])
     indices: np.ndarray[Any, np.dtype[np.int64]] = order.to_numpy().astype(np.int64)
     return indices
 

@@ -11,7 +11,6 @@ the recording. Which importer does it is found by entry point.
 from __future__ import annotations
 
 import json
-import os
 import shutil
 from dataclasses import asdict, dataclass
 from importlib.metadata import entry_points
@@ -19,11 +18,11 @@ from pathlib import Path
 from typing import Any
 
 from .errors import FormatError
-from .parquet_files import sync_folder, write_atomically
+from .layout import SEGMENTS
+from .parquet_files import sync_folder, temporary_name, write_atomically
 from .writer import RankWriter
 
 RAW = "raw"
-SEGMENTS = "segments"
 _SIDECAR = ".meta.json"
 _IMPORTER = "torch_profiler"
 
@@ -101,12 +100,6 @@ def pending_segments(attempt: Path) -> list[Segment]:
     return pending
 
 
-def segment_folders(attempt: Path) -> list[Path]:
-    """The folders of converted segments; each holds table folders as an attempt does."""
-    folder = attempt / SEGMENTS
-    return sorted(entry for entry in folder.iterdir() if not entry.name.startswith(".")) if folder.is_dir() else []
-
-
 def convert_segment(attempt: Path, segment: Segment, *, into: Path | None = None, keep_raw: bool = False) -> Path:
     """Turns one segment into tables; returns their folder. Where it fails, nothing has changed.
 
@@ -126,13 +119,12 @@ def convert_segment(attempt: Path, segment: Segment, *, into: Path | None = None
         raise FormatError(f"{attempt / RAW}: the file of {segment.name} is missing.")
     parent = into or attempt / SEGMENTS
     parent.mkdir(parents=True, exist_ok=True)
-    final, draft = parent / segment.name, parent / f".{segment.name}.{os.getpid()}.tmp"
-    shutil.rmtree(draft, ignore_errors=True)
+    final, draft = parent / segment.name, temporary_name(parent / segment.name)
     draft.mkdir()
     try:
         fields = {"rank": segment.rank, "attempt": segment.attempt}
         writer = RankWriter(draft, fields, first_id=segment.first_id)
-        _importer().import_segment(source, writer, segment)
+        segment_importer().import_segment(source, writer, segment)
         writer.close()
         draft.rename(final)
     finally:
@@ -143,7 +135,12 @@ def convert_segment(attempt: Path, segment: Segment, *, into: Path | None = None
     return final
 
 
-def _importer() -> Any:
+def segment_importer() -> Any:
+    """The importer that reads torch's JSON, as for a user's file.
+
+    Raises:
+        FormatError: None is installed.
+    """
     for point in entry_points(group="stallscope.importers", name=_IMPORTER):
         return point.load()()
     raise FormatError(f"no importer named {_IMPORTER} is installed, so no segment can be converted.")

@@ -27,33 +27,48 @@ class Damage:
 
 
 def read_rows(
-    attempt: Path, table: Table, columns: Sequence[str], window: Window | None, damage: Damage
+    folders: Sequence[Path], table: Table, columns: Sequence[str], window: Window | None, damage: Damage
 ) -> list[pa.Table]:
-    """The rows of an attempt in the table's order, as one or more tables that follow each other.
+    """The rows of an attempt in the table's order.
 
     Args:
-        attempt: The attempt's folder.
+        folders: The folders that hold tables of the attempt.
         table: Which table.
         columns: Which columns, in that order.
         window: Only rows that overlap it; None: all. Ignored by tables without ``ts``.
         damage: Takes the files that cannot be read; the row groups of them that can be are returned.
 
+    Returns:
+        One table, or none where there are no rows.
+
     Raises:
         FormatError: A file lacks a column that cannot be null, or holds another type.
     """
-    needed = list(dict.fromkeys([*columns, *_window_columns(table, window)]))
-    try:
-        files = table_files(attempt, table.name)
-        if len(files) > 1:
-            needed = list(dict.fromkeys([*needed, *table.order]))
-        read = [_read_file(file, table, needed, window, damage) for file in files]
-    except FileNotFoundError:
-        # The writer merged the parts after they were listed; the merged file holds their rows.
-        read = [_read_file(file, table, needed, window, damage) for file in table_files(attempt, table.name)]
-    found = [rows for rows in read if rows.num_rows]
-    if len(found) > 1:
-        found = [in_order(table, pa.concat_tables(found))]
-    return [rows.select(list(columns)) for rows in found]
+    found: list[pa.Table] = []
+    for folder in folders:
+        try:
+            found += _read_folder(folder, len(folders) > 1, table, columns, window, damage)
+        except FileNotFoundError:
+            # The writer merged the parts after they were listed; the merged file holds their rows.
+            found += _read_folder(folder, len(folders) > 1, table, columns, window, damage)
+    rows = in_order(table, pa.concat_tables(found)) if len(found) > 1 else found[0] if found else None
+    return [] if rows is None else [rows.select(list(columns))]
+
+
+def _read_folder(
+    folder: Path,
+    is_one_of_many: bool,
+    table: Table,
+    columns: Sequence[str],
+    window: Window | None,
+    damage: Damage,
+) -> list[pa.Table]:
+    """The rows of each file that has any, with the columns that their order needs if there may be several files."""
+    files = table_files(folder, table.name)
+    order = table.order if is_one_of_many or len(files) > 1 else ()
+    needed = list(dict.fromkeys([*columns, *_window_columns(table, window), *order]))
+    read = [_read_file(file, table, needed, window, damage) for file in files]
+    return [rows for rows in read if rows.num_rows]
 
 
 def in_window(table: Table, rows: pa.Table, window: Window) -> pa.Table:
