@@ -227,14 +227,14 @@ private:
         state_ = State::kInEvents;
     }
 
-    void skip(Damage kind, size_t at) {
+    void skip(Damage kind, size_t at, const char* resume = nullptr) {
         count(kind, at);
-        look_from(at);
+        look_from(at, resume);
     }
 
-    void look_from(size_t at) {
+    void look_from(size_t at, const char* resume = nullptr) {
         skipped_from_ = base_ + static_cast<int64_t>(at);
-        search_from_ = skipped_from_ + 1;
+        search_from_ = resume ? base_ + (resume - begin()) : skipped_from_ + 1;
         state_ = State::kLooking;
     }
 
@@ -245,7 +245,7 @@ private:
         try {
             at_ = parse(start, [this](const char* at) { return parser_.read_event(at); });
         } catch (const BadEvent& bad) {
-            return skip(bad.kind, start);
+            return skip(bad.kind, start, bad.resume);
         }
         Event& event = parser_.event;
         if (resumed_ && event.phase == 0) {
@@ -287,7 +287,7 @@ private:
         try {
             end = parse(start, [&](const char* at) { return read_member(at, key, events); });
         } catch (const BadEvent& bad) {
-            return skip(bad.kind == kTruncated ? kTruncated : kBadMetadata, start);
+            return skip(bad.kind == kTruncated ? kTruncated : kBadMetadata, start, bad.resume);
         }
         if (events) return enter_events(end, true);
         at_ = end;
@@ -317,13 +317,13 @@ private:
     // Reads what `read` makes of the bytes from `start`, in the first mode in which it can; returns where that ends.
     template <class Read>
     size_t parse(size_t start, Read read) {
-        Damage kind = kDamageKinds;
+        BadEvent first{kDamageKinds};
         for (const Mode mode : {Mode::kStrict, Mode::kQuotes, Mode::kBackslashes}) {
-            if (kind == kTruncated && mode == Mode::kBackslashes) break;
+            if (first.kind == kTruncated && mode == Mode::kBackslashes) break;
             const size_t limit = mode == Mode::kStrict ? limits_.event_bytes : std::min(limits_.event_bytes, limits_.repair_bytes);
             const bool limited = data_.size() - start >= limit;
             const size_t end = limited ? start + limit : data_.size();
-            parser_.begin(begin() + end, last_ && end == data_.size(), mode);
+            parser_.begin(begin() + end, last_ && end == data_.size(), last_ || limited, mode);
             try {
                 const char* const stop = read(begin() + start);
                 for (int note = 0; parser_.notes.any && note < kDamageKinds; ++note) {
@@ -331,14 +331,15 @@ private:
                 }
                 return static_cast<size_t>(stop - begin());
             } catch (const BadEvent& bad) {
-                if (kind == kDamageKinds) kind = bad.kind;
+                if (first.kind == kDamageKinds) first = bad;
+                if (bad.kind == kTooDeep) break;
             } catch (const OutOfData&) {
                 if (!limited && !last_) throw;
-                if (limited && mode == Mode::kStrict) throw BadEvent{kOversizedEvent};
-                if (kind == kDamageKinds) kind = kTruncated;
+                if (first.kind == kDamageKinds) first.kind = limited ? kOversizedEvent : kTruncated;
+                if (first.kind == kOversizedEvent) break;
             }
         }
-        throw BadEvent{kind};
+        throw first;
     }
 
     const Limits limits_;

@@ -35,11 +35,6 @@ inline bool value_begins(const char* at, const char* end) {
     return c == '"' || c == '[' || c == '{' || c == '+' || c == '-' || c == '.' || is_digit(c) || is_letter(c);
 }
 
-inline bool key_ends(const char* at, const char* end) {
-    at = after_character(at, end, ':');
-    return at && value_begins(at, end);
-}
-
 inline bool next_member(const char* at, const char* end) {
     at = after_character(at, end, ',');
     return at && key_and_colon(at, end);

@@ -18,6 +18,7 @@ struct OutOfData {};
 // This is no event.
 struct BadEvent {
     Damage kind;
+    const char* resume = nullptr;  // Where to look for the next one, if that is not right after the beginning of this one.
 };
 
 enum class Mode { kStrict, kQuotes, kBackslashes };
@@ -40,9 +41,11 @@ public:
     Notes notes{};
     std::string metadata;  // The value of the member of the top level that was read last, as JSON.
 
-    void begin(const char* end, bool last, Mode mode) {
+    // Reads up to `end`: the end of the file if `last`, and if `final` where more of the file would not move it.
+    void begin(const char* end, bool last, bool final, Mode mode) {
         end_ = end;
         last_ = last;
+        final_ = final;
         mode_ = mode;
         notes.clear();
     }
@@ -58,6 +61,8 @@ public:
             event_member(at, key);
             after(at, '}');
         }
+        // Every real event has a phase: without one the repair has gone astray.
+        if (mode_ != Mode::kStrict && event.phase == 0) throw BadEvent{kBadEvent};
         return at;
     }
 
@@ -244,7 +249,7 @@ private:
     }
 
     void write_container(const char*& at, int depth, std::string& out) {
-        if (depth > kMaxDepth) throw BadEvent{kTooDeep};
+        if (depth > kMaxDepth) throw BadEvent{kTooDeep, at};
         if (*at++ == '{') {
             write_object(at, depth, out);
         } else {
@@ -350,7 +355,8 @@ private:
                 }
                 continue;
             }
-            if (mode_ == Mode::kStrict || ends(at + 1, place)) {
+            // Keys are chosen by programs: a quote in one is more likely to be where damage begins.
+            if (mode_ == Mode::kStrict || place == Place::kKey || ends(at + 1, place)) {
                 stop = at;
                 return at + 1;
             }
@@ -366,13 +372,12 @@ private:
     // The end of what may be looked at, the same wherever the blocks of the file end.
     const char* window(const char* at) const {
         if (end_ - at >= kLookahead) return at + kLookahead;
-        if (!last_) throw OutOfData{};
+        if (!final_) throw OutOfData{};
         return end_;
     }
 
     bool ends(const char* at, Place place) const {
         const char* const end = window(at);
-        if (place == Place::kKey) return key_ends(at, end);
         const char closing = place == Place::kMember ? '}' : ']';
         if (place == Place::kMember ? next_member(at, end) : next_element(at, end)) return true;
         return trailing_comma(at, end, closing) || closes(at, end, closing, last_ && end == end_);
@@ -392,12 +397,13 @@ private:
         const View before = strip_end(View(from, static_cast<size_t>(at - from)));
         if (before.empty()) return nullptr;
         if (before.back() == '{') throw BadEvent{kInterleaved};
+        if (before.back() == '"') throw BadEvent{kBadEvent};
         return before.back() == ',' ? from + before.size() - 1 : nullptr;
     }
 
     const KnownIntegers& known_;
     const char* end_ = nullptr;
-    bool last_ = false;
+    bool last_ = false, final_ = false;
     Mode mode_ = Mode::kStrict;
     std::string key_, value_, skipped_, labels_[kLabels];
 };

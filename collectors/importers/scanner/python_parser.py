@@ -26,7 +26,6 @@ _TOKEN = re.compile(rb'[^ \t\n\r,:{}\[\]"]*')
 
 # What must follow a quote that ends a string, from the byte after it; only used to repair.
 _S = rb"[ \t\n\r]*"
-_ENDS_KEY = re.compile(_S + rb":" + _S + rb'["\[{0-9+\-.a-zA-Z]')
 _NEXT_MEMBER = re.compile(_S + rb"," + _S + rb'"[^"\\]*"' + _S + rb":")
 _NEXT_ELEMENT = re.compile(_S + rb"," + _S + rb'["\[{0-9+\-.a-zA-Z]')
 _TRAILING_COMMA = {b"}": re.compile(_S + rb"," + _S + rb"\}"), b"]": re.compile(_S + rb"," + _S + rb"\]")}
@@ -40,11 +39,17 @@ class OutOfDataError(Exception):
 
 
 class BadEventError(Exception):
-    """This is no event; ``kind`` is a kind of damage."""
+    """This is no event.
 
-    def __init__(self, kind: str) -> None:
+    Attributes:
+        kind: A kind of damage.
+        resume: Where to look for the next event, if that is not right after the beginning of this one.
+    """
+
+    def __init__(self, kind: str, resume: int | None = None) -> None:
         super().__init__(kind)
         self.kind = kind
+        self.resume = resume
 
 
 class Mode(IntEnum):
@@ -107,13 +112,15 @@ class Parser:
         data: The buffer.
         end: Where it ends for this event.
         last: Whether the file ends there, too.
+        final: Whether more of the file would not move ``end``.
         mode: How strings end.
     """
 
-    def __init__(self, data: bytes, end: int, last: bool, mode: Mode) -> None:
+    def __init__(self, data: bytes, end: int, last: bool, final: bool, mode: Mode) -> None:
         self.data = data
         self.end = end
         self.last = last
+        self.final = final
         self.mode = mode
         self.notes: list[str] = []
 
@@ -124,6 +131,9 @@ class Parser:
         while True:
             at, key = self._member(at)
             if key is None:
+                if self.mode != Mode.STRICT and not event.phase:
+                    # Every real event has one: the repair has gone astray.
+                    raise BadEventError("bad_event")
                 event.end = at
                 return event
             if key == "args" and self.byte(at) == b"{":
@@ -259,7 +269,7 @@ class Parser:
     def _container(self, at: int, depth: int, pieces: list[str]) -> int:
         """Adds an object or array as compact JSON to ``pieces`` and returns where it ends."""
         if depth > MAX_DEPTH:
-            raise BadEventError("too_deep")
+            raise BadEventError("too_deep", at)
         if self.byte(at) == b"{":
             return self._object(at + 1, depth, pieces)
         return self._array(at + 1, depth, pieces)
@@ -309,7 +319,7 @@ class Parser:
 
     def _window(self, at: int) -> int:
         """Returns the end of what may be looked at from an offset, the same wherever the blocks of the file end."""
-        if at + LOOKAHEAD > self.end and not self.last:
+        if at + LOOKAHEAD > self.end and not self.final:
             raise OutOfDataError
         return min(at + LOOKAHEAD, self.end)
 
@@ -342,7 +352,8 @@ class Parser:
                     return at + 1, at + 2, True
                 at += 2
                 continue
-            if self.mode == Mode.STRICT or self._ends(at + 1, place):
+            # Keys are chosen by programs: a quote in one is more likely to be where damage begins.
+            if self.mode == Mode.STRICT or place == Place.KEY or self._ends(at + 1, place):
                 return at, at + 1, repaired
             comma = self._missing_quote(start, at)
             if comma is not None and place == Place.MEMBER:
@@ -353,8 +364,6 @@ class Parser:
     def _ends(self, at: int, place: Place) -> bool:
         """Whether the quote before an offset may end a string."""
         end = self._window(at)
-        if place == Place.KEY:
-            return _ENDS_KEY.match(self.data, at, end) is not None
         following, closing = (_NEXT_MEMBER, b"}") if place == Place.MEMBER else (_NEXT_ELEMENT, b"]")
         if following.match(self.data, at, end) or _TRAILING_COMMA[closing].match(self.data, at, end):
             return True
@@ -387,6 +396,8 @@ class Parser:
         before = self.data[max(start, at - LOOKAHEAD) : at].rstrip(b" \t\n\r")
         if before.endswith(b"{"):
             raise BadEventError("interleaved")
+        if before.endswith(b'"'):
+            raise BadEventError("bad_event")
         if not before.endswith(b","):
             return None
         comma = max(start, at - LOOKAHEAD) + len(before) - 1

@@ -224,14 +224,14 @@ class PythonScanner:
         self._at = at
         self._step = self._in_events
 
-    def _skip(self, kind: str, at: int) -> None:
+    def _skip(self, kind: str, at: int, resume: int | None = None) -> None:
         """Counts damage, and looks for where to go on."""
         self._count(kind, at)
-        self._look_from(at)
+        self._look_from(at, resume)
 
-    def _look_from(self, at: int) -> None:
+    def _look_from(self, at: int, resume: int | None = None) -> None:
         self._skipped_from = self._base + at
-        self._search_from = self._skipped_from + 1
+        self._search_from = self._base + (at + 1 if resume is None else resume)
         self._step = self._looking
 
     # Elements.
@@ -241,7 +241,7 @@ class PythonScanner:
         try:
             event = self._parse(start, lambda parser: parser.event(start))
         except BadEventError as error:
-            self._skip(error.kind, start)
+            self._skip(error.kind, start, error.resume)
             return
         if self._resumed and not event.phase:
             # Part of the element that was skipped, such as the args of a damaged event.
@@ -271,7 +271,7 @@ class PythonScanner:
         try:
             key, text, end = self._parse(start, lambda parser: _read_member(parser, start))
         except BadEventError as error:
-            self._skip("truncated" if error.kind == "truncated" else "bad_metadata", start)
+            self._skip("truncated" if error.kind == "truncated" else "bad_metadata", start, error.resume)
             return
         if text is None:
             self._enter_events(end, in_member=True)
@@ -285,30 +285,33 @@ class PythonScanner:
 
     def _parse(self, start: int, read: Callable[[Parser], _Read]) -> _Read:
         """Returns what ``read`` makes of the bytes from ``start``, in the first mode in which it can."""
-        kind = ""
+        bad = BadEventError("")
         for mode in Mode:
-            if kind == "truncated" and mode == Mode.BACKSLASHES:
+            if bad.kind == "truncated" and mode == Mode.BACKSLASHES:
                 break
             limit = self._limits.event_bytes
             if mode != Mode.STRICT:
                 limit = min(limit, self._limits.repair_bytes)
-            end = min(start + limit, len(self._data))
-            parser = Parser(self._data, end, self._last and end == len(self._data), mode)
+            limited = len(self._data) - start >= limit
+            end = start + limit if limited else len(self._data)
+            parser = Parser(self._data, end, self._last and end == len(self._data), self._last or limited, mode)
             try:
                 result = read(parser)
             except BadEventError as error:
-                kind = kind or error.kind
+                bad = error if not bad.kind else bad
+                if error.kind == "too_deep":
+                    break
             except OutOfDataError:
-                if end < start + limit and not self._last:
+                if not limited and not self._last:
                     raise
-                if end == start + limit and mode == Mode.STRICT:
-                    raise BadEventError("oversized_event") from None
-                kind = kind or "truncated"
+                bad = bad if bad.kind else BadEventError("oversized_event" if limited else "truncated")
+                if bad.kind == "oversized_event":
+                    break
             else:
                 for note in parser.notes:
                     self._count(note, start)
                 return result
-        raise BadEventError(kind)
+        raise bad
 
 
 def _read_member(parser: Parser, start: int) -> tuple[str, str | None, int]:
