@@ -25,6 +25,12 @@ CONTENT_KEY = b"stallscope.content"
 
 _COMPRESSION_LEVEL = 3
 
+_DICTIONARY_COLUMNS = frozenset({"dur", "args"})
+"""Plain columns that a dictionary shrinks: kernels of one shape take the same time, and carry the same arguments."""
+
+_PLAIN_COLUMNS = frozenset({"stack_id"})
+"""Integers that jump back and forth among few values: zstd sees the repeats, differences hide them."""
+
 _DICTIONARY_BYTES = 16 << 20
 """A row group with more text than this in one column gives its dictionary up. Long kernel names need megabytes."""
 
@@ -130,18 +136,19 @@ def _file_schema(table: Table) -> pa.Schema:
 
 
 def _options(table: Table) -> dict[str, Any]:
-    """The writer's options: chosen by measurement, see docs/adr/0003-parquet-layout.md."""
-    repeated = [field.name for field in table.schema if pa.types.is_dictionary(field.type)]
+    """The writer's options: each encoding chosen by measurement, see docs/adr/0004-parquet-layout.md."""
     integers = [field.name for field in table.schema if pa.types.is_integer(field.type)]
+    repeated = [field.name for field in table.schema if pa.types.is_dictionary(field.type)]
+    deltas = [name for name in integers if name not in _DICTIONARY_COLUMNS and name not in _PLAIN_COLUMNS]
     return {
         "version": "2.6",
         "compression": "zstd",
         "compression_level": _COMPRESSION_LEVEL,
-        "use_dictionary": repeated,
+        "use_dictionary": repeated + [name for name in table.schema.names if name in _DICTIONARY_COLUMNS],
         "dictionary_pagesize_limit": _DICTIONARY_BYTES,
-        "column_encoding": dict.fromkeys(integers, "DELTA_BINARY_PACKED"),
+        "column_encoding": dict.fromkeys(deltas, "DELTA_BINARY_PACKED"),
         # Bounds of numbers let readers skip; those of text would only lengthen the footer.
-        "write_statistics": [field.name for field in table.schema if pa.types.is_integer(field.type)],
+        "write_statistics": integers,
         "write_page_index": True,
         "write_page_checksum": True,
     }
