@@ -313,7 +313,7 @@ def damage(file: Path, kind: str) -> None:
         content[-20:-8] = b"\xff" * 12
     else:
         group = pq.ParquetFile(file).metadata.row_group(0)
-        start = group.column(group.num_columns - 1).data_page_offset
+        start = group.column(group.num_columns - 1).dictionary_page_offset
         content[start + 40 : start + 60] = bytes(byte ^ 0xFF for byte in content[start + 40 : start + 60])
     file.write_bytes(content)
 
@@ -334,13 +334,13 @@ def test_a_damaged_part_is_counted_and_the_rest_is_read(tmp_path: Path, kind: st
 def test_the_whole_row_groups_of_a_damaged_file_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from stallscope.profiler.recording import parquet_files
 
-    monkeypatch.setattr(parquet_files, "ROW_GROUP_ROWS", 10)
+    monkeypatch.setattr(parquet_files, "ROW_GROUP_ROWS", 50)
     writer = record(tmp_path)
     file = table_files(writer.folder, "slices")[0].path
     damage(file, "page")
     recording = open_recording(tmp_path)
-    assert recording.table("slices").num_rows == 90
-    assert "10 rows cannot be read" in recording.table("losses").to_pylist()[0]["detail"]
+    assert recording.table("slices").num_rows == 50
+    assert "50 rows cannot be read" in recording.table("losses").to_pylist()[0]["detail"]
 
 
 def test_a_writer_does_not_merge_a_damaged_part_away(tmp_path: Path) -> None:
