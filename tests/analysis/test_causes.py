@@ -1,0 +1,90 @@
+"""The cause of each host slice, from its name, its category and what contains it."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from stallscope.analysis.causes import CAUSE_NAMES, host_causes
+from stallscope.analysis.timeline import timeline
+from tests.builders import TraceBuilder
+
+
+def causes(trace: TraceBuilder) -> dict[str, str]:
+    t = timeline(trace.recording(), 0)
+    codes = host_causes(t).cause
+    return {t.name_of(row): CAUSE_NAMES[codes[row]] if codes[row] >= 0 else "" for row in range(len(t))}
+
+
+def nested(*slices: tuple[str, str]) -> dict[str, str]:
+    """The causes of slices each of which contains the next."""
+    trace = TraceBuilder()
+    main = trace.thread()
+    for depth, (name, category) in enumerate(slices):
+        trace.slice(main, name, category, depth, 100 - 2 * depth)
+    return causes(trace)
+
+
+@pytest.mark.parametrize(
+    ("name", "category", "cause"),
+    [
+        ("aten::mm", "op", "dispatch"),
+        ("cudaLaunchKernel", "runtime", "launch"),
+        ("hipDeviceSynchronize", "synchronization", "synchronization"),
+        ("cudaMalloc", "allocation", "allocation"),
+        ("cuModuleLoadData", "runtime", "compile"),
+        ("Python GC", "gc", "gc"),
+        ("enumerate(DataLoader)#x", "input", "input"),
+        ("Lazy Function Loading", "overhead", "compile"),
+        ("Command Buffer Full", "overhead", "launch"),
+        ("Activity Buffer Request", "overhead", "overhead"),
+        ("torch/utils/data/dataloader.py(630): __next__", "python", "input"),
+        ("/opt/lib/python3.10/site-packages/torch/utils/data/dataloader.py(630): _next_data", "python", "input"),
+        ("torch/_dynamo/convert_frame.py(1022): _compile", "python", "compile"),
+        ("torch/_dynamo/eval_frame.py(738): _fn", "python", ""),
+        ("torch/serialization.py(900): save", "python", "io"),
+        ("<built-in function collect>", "python", "gc"),
+        ("<built-in method acquire of _thread.lock object at 0x7f>", "python", "lock"),
+        ("train.py(3): step", "python", ""),
+        ("ProfilerStep#1", "annotation", ""),
+    ],
+)
+def test_by_itself(name: str, category: str, cause: str) -> None:
+    assert nested((name, category)) == {name: cause}
+
+
+def test_a_wait_inherits_its_context() -> None:
+    copy = ("cudaMemcpyAsync", "runtime")
+    assert nested(("torch/serialization.py(9): save", "python"), ("aten::copy_", "op"), copy)[copy[0]] == "io"
+    assert nested(("enumerate(DataLoader)#x", "input"), ("aten::copy_", "op"), copy)[copy[0]] == "input"
+    assert nested(("aten::copy_", "op"), copy)[copy[0]] == "launch"
+
+
+def test_the_op_around_a_fallbacks_copy_is_the_fallback() -> None:
+    found = nested(("aten::cumsum", "op"), ("aten::_to_cpu", "fallback"), ("cudaStreamSynchronize", "synchronization"))
+    assert set(found.values()) == {"cpu_fallback"}
+
+
+def test_of_contexts_the_outermost_counts_but_gc_and_compile_interrupt() -> None:
+    file, load = ("torch/serialization.py(9): load", "python"), ("enumerate(DataLoader)#x", "input")
+    assert nested(load, file, ("aten::copy_", "op"))["aten::copy_"] == "input"
+    assert nested(load, ("Python GC", "gc"), ("aten::x", "op"))["aten::x"] == "gc"
+    assert nested(load, ("torch/_dynamo/convert_frame.py(1): _compile", "python"), ("aten::x", "op"))["aten::x"] == (
+        "compile"
+    )
+
+
+def test_reading_a_value_back_waits_for_the_device() -> None:
+    found = nested(("aten::item", "op"), ("aten::_local_scalar_dense", "op"), ("cudaMemcpyAsync", "runtime"))
+    assert set(found.values()) == {"synchronization"}
+
+
+def test_slices_of_devices_have_no_cause_and_contexts_are_slices_themselves() -> None:
+    trace = TraceBuilder()
+    trace.slice(trace.stream(), "gemm", "kernel", 0, 5)
+    t = timeline(trace.recording(), 0)
+    assert host_causes(t).cause.tolist() == [-1]
+    trace.slice(trace.thread(), "Python GC", "gc", 0, 5)
+    t = timeline(trace.recording(), 0)
+    context = host_causes(t).context
+    assert (context[context >= 0] == np.flatnonzero(context >= 0)).all() and (context >= 0).sum() == 1

@@ -1,0 +1,107 @@
+"""The ledger of lost head start: what owes, and which debt pays for what."""
+
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from stallscope.analysis.causes import CAUSE_NAMES
+from stallscope.analysis.device_activity import rank_activity
+from stallscope.analysis.run_ahead import FULL, HIDDEN, WAIT, Debts, debts, payments
+from tests.builders import TraceBuilder
+
+US = 1000
+
+
+def ledger(*rows: tuple[int, int]) -> Debts:
+    kind, amount = (np.array(column, dtype=np.int64) for column in zip(*rows, strict=True))
+    zeros = np.zeros(len(rows), dtype=np.int64)
+    return Debts(kind.astype(np.int8), zeros.astype(np.int8), amount, zeros, zeros, zeros)
+
+
+def per_ns(owed: Debts, positions: list[int], length: int) -> list[int]:
+    pieces = payments(owed, np.array(positions, dtype=np.int64), length)
+    return np.repeat(pieces.rows, np.diff(pieces.edges)).tolist()
+
+
+def test_newest_first_waits_replace_and_full_queues_settle() -> None:
+    owed = ledger((WAIT, 4), (HIDDEN, 2), (WAIT, 5), (FULL, 0), (HIDDEN, 1))
+    assert per_ns(owed, [1, 2, 6, 8, 9], 12) == [-1, 0, 1, 1, 0, 0, 2, 2, -1, 4, -1, -1]
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 2), st.integers(0, 9), st.integers(0, 25)), max_size=8),
+    st.integers(0, 25),
+)
+def test_against_a_twin_that_pays_ns_by_ns(events: list[tuple[int, int, int]], length: int) -> None:
+    events = sorted(events, key=lambda event: event[2])
+    events = [(kind, 0 if kind == FULL else amount, min(at, length)) for kind, amount, at in events]
+    expected, stack = [], []
+    for now in range(length):
+        for number, (kind, amount, at) in enumerate(events):
+            if at == now:
+                stack = stack if kind == HIDDEN else []
+                stack = [*stack, [number, amount]]
+        while stack and stack[-1][1] == 0:
+            stack.pop()
+        expected.append(stack[-1][0] if stack else -1)
+        if stack:
+            stack[-1][1] -= 1
+    owed = ledger(*[(kind, amount) for kind, amount, _ in events]) if events else ledger((WAIT, 0))
+    positions = [at for _, _, at in events] if events else [0]
+    assert per_ns(owed, positions, length) == expected
+
+
+def described(trace: TraceBuilder) -> list[tuple[int, str, int]]:
+    activity = rank_activity(trace.recording(), 0)
+    owed = debts(activity, activity.devices[0])
+    kinds, causes = owed.kind.tolist(), owed.cause.tolist()
+    return [(kind, CAUSE_NAMES[c], int(a) // US) for kind, c, a in zip(kinds, causes, owed.amount, strict=True)]
+
+
+def busy(trace: TraceBuilder, until: int) -> tuple[int, int]:
+    """A device that is busy from 10 us on; returns the thread and the stream."""
+    main, gpu = trace.thread(), trace.stream()
+    trace.launched(main, gpu, call=(0, 5 * US), work=(10 * US, until - 10 * US))
+    return main, gpu
+
+
+def test_a_wait_owes_what_the_device_did_in_it() -> None:
+    trace = TraceBuilder()
+    main, _ = busy(trace, 300 * US)
+    trace.slice(main, "cudaStreamSynchronize", "synchronization", 100 * US, 210 * US)
+    trace.slice(main, "cudaStreamSynchronize", "synchronization", 320 * US, 300 * US)
+    assert described(trace) == [(WAIT, "synchronization", 200)]
+
+
+def test_a_wait_inside_io_is_owed_by_io_and_hidden_work_does_not_count_it_twice() -> None:
+    trace = TraceBuilder()
+    main, _ = busy(trace, 900 * US)
+    trace.slice(main, "torch/serialization.py(9): save", "python", 100 * US, 700 * US)
+    trace.slice(main, "cudaStreamSynchronize", "synchronization", 200 * US, 150 * US)
+    assert described(trace) == [(WAIT, "io", 150), (HIDDEN, "io", 550)]
+
+
+def test_long_python_behind_a_busy_device_is_a_debt() -> None:
+    trace = TraceBuilder()
+    main, _ = busy(trace, 2000 * US)
+    trace.slice(main, "aten::mm", "op", 100 * US, 50 * US)
+    trace.slice(main, "aten::mm", "op", 700 * US, 50 * US)
+    trace.slice(main, "aten::mm", "op", 800 * US, 50 * US)
+    assert described(trace) == [(HIDDEN, "python", 550)]
+
+
+def test_a_launch_that_blocks_on_a_full_queue_settles() -> None:
+    trace = TraceBuilder()
+    main, gpu = busy(trace, 1000 * US)
+    trace.launched(main, gpu, call=(20 * US, 400 * US), work=(1000 * US, 10 * US))
+    assert described(trace) == [(FULL, CAUSE_NAMES[0], 0)]
+
+
+def test_a_copy_that_holds_its_call_is_a_wait() -> None:
+    trace = TraceBuilder()
+    main, gpu = busy(trace, 1000 * US)
+    copy = {"name": "Memcpy DtoH (Device -> Pageable)", "category": "memcpy", "call_name": "cudaMemcpyAsync"}
+    trace.launched(main, gpu, call=(100 * US, 1000 * US), work=(1010 * US, 50 * US), **copy)
+    assert described(trace) == [(WAIT, "synchronization", 950)]
