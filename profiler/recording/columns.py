@@ -36,12 +36,22 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """One table of a recording: its name, what one row is, its columns, and the order of its closed files."""
+    """One table of a recording.
+
+    Attributes:
+        name: Its name.
+        row: What one row is.
+        columns: Its columns.
+        order: The columns by which its files are sorted.
+        key: The columns that tell one thing from another, where several segments may describe the same thing; readers
+            see the first description.
+    """
 
     name: str
     row: str
     columns: tuple[Column, ...]
     order: tuple[str, ...] = ()
+    key: tuple[str, ...] = ()
 
     @property
     def schema(self) -> pa.Schema:

@@ -57,6 +57,7 @@ DEVICES = Table(
         ),
     ),
     ("rank", "device_type", "device_index"),
+    key=("rank", "device_type", "device_index"),
 )
 
 CLOCKS = Table(

@@ -4,7 +4,7 @@
     ranks/rank=00000/attempt=0/rank.json
     ranks/rank=00000/attempt=0/slices/part-00000.parquet          a part: complete, sorted in itself
     ranks/rank=00000/attempt=0/slices/sorted-00000-00041.parquet  parts 0 to 41 merged
-    ranks/rank=00000/attempt=0/segments/segment-00000/slices/...  the same for each segment of torch's profiler
+    ranks/rank=00000/attempt=0/converted/segment-00000/slices/...  the same for each segment of torch's profiler
 
 A merged file takes the place of the parts whose numbers it spans. Its rename is the one instant at which they stop
 counting, so a kill between that and their removal neither loses nor doubles a row.
@@ -19,7 +19,7 @@ from pathlib import Path
 RECORDING_FILE = "recording.json"
 RANK_FILE = "rank.json"
 RANKS = "ranks"
-SEGMENTS = "segments"
+SEGMENTS = "converted"
 
 _RANK = re.compile(r"rank=(\d{1,9})")
 _ATTEMPT = re.compile(r"attempt=(\d{1,9})")

@@ -2,7 +2,7 @@
 
     raw/segment-00000.json          what torch exported (segment-00000.json.part while it is being written)
     raw/segment-00000.meta.json     what it is: written before the export, so that a half-written one is known too
-    segments/segment-00000/slices/  its tables, there all at once or not at all: the folder is renamed into place
+    converted/segment-00000/slices/ its tables, there all at once or not at all: the folder is renamed into place
 
 Converting is the same work wherever it is done: in the converter process while the program runs, or by whoever opens
 the recording. Which importer does it is found by entry point.

@@ -153,6 +153,10 @@ def _nodes(tree: Any) -> Iterator[dict[str, Any]]:
 
 def _make_view(connection: duckdb.DuckDBPyConnection, recording: Recording, table: Table) -> list[Path]:
     """Makes the table's view, with every column of the schema; returns the files under it."""
+    if table.key:
+        # Small, and described once for each segment: the reader knows which rows are the same thing.
+        connection.register(table.name, recording.table(table.name))
+        return []
     files = [path for path in recording.files(table.name) if _has_footer(path)]
     if not files:
         connection.register(table.name, table.schema.empty_table())

@@ -52,7 +52,20 @@ def read_rows(
             # The writer merged the parts after they were listed; the merged file holds their rows.
             found += _read_folder(folder, len(folders) > 1, table, columns, window, damage)
     rows = in_order(table, pa.concat_tables(found)) if len(found) > 1 else found[0] if found else None
+    if rows is not None and table.key and len(found) > 1:
+        rows = _first_of_each(table, rows)
     return [] if rows is None else [rows.select(list(columns))]
+
+
+def _first_of_each(table: Table, rows: pa.Table) -> pa.Table:
+    """The first row of each thing that the table's key tells apart; a segment may describe what another one did."""
+    seen: set[tuple[object, ...]] = set()
+    kept = []
+    for place, key in enumerate(zip(*(rows.column(name).to_pylist() for name in table.key), strict=True)):
+        if key not in seen:
+            seen.add(key)
+            kept.append(place)
+    return rows.take(pa.array(kept, pa.int64()))
 
 
 def _read_folder(
@@ -65,7 +78,7 @@ def _read_folder(
 ) -> list[pa.Table]:
     """The rows of each file that has any, with the columns that their order needs if there may be several files."""
     files = table_files(folder, table.name)
-    order = table.order if is_one_of_many or len(files) > 1 else ()
+    order = (*table.order, *table.key) if is_one_of_many or len(files) > 1 else ()
     needed = list(dict.fromkeys([*columns, *_window_columns(table, window), *order]))
     read = [_read_file(file, table, needed, window, damage) for file in files]
     return [rows for rows in read if rows.num_rows]

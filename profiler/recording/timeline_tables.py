@@ -40,6 +40,7 @@ TRACKS = Table(
         C("sort_key", INT64, "Where it stands among its siblings.", null="no preference", source="sort_index"),
     ),
     ("rank", "track_id"),
+    key=("track_id",),
 )
 
 SLICES = Table(
