@@ -96,11 +96,22 @@ def rank_activity(recording: Recording, rank: int) -> RankActivity:
 def _build(recording: Recording, rank: int) -> RankActivity:
     t = timeline(recording, rank)
     causes = host_causes(t)
-    host = HostActivity(t, causes.context, ranges=not len(t.device_rows))
+    extent = _extent(recording, t)
+    host = HostActivity(t, causes.context, ranges=not len(t.device_rows), extent=extent)
     devices = tuple(
         _of_rows(t, device.rows, device, device.device_type, device.device_index) for device in t.devices
     ) or _threads_as_device(t, host, causes)
     return RankActivity(t, causes, host, devices)
+
+
+def _extent(recording: Recording, t: Timeline) -> tuple[int, int]:
+    """From the first stamp of the rank to its last, its steps included."""
+    table = recording.table("steps", ranks=(t.rank,), columns=["ts", "dur"])
+    if not table.num_rows:
+        return t.extent
+    starts, durs = (table[name].to_numpy() for name in ("ts", "dur"))
+    first, last = int(starts.min()), int((starts + np.maximum(durs, 0)).max())
+    return (min(first, t.extent[0]), max(last, t.extent[1])) if len(t) else (first, last)
 
 
 def all_devices(activity: RankActivity) -> DeviceActivity | None:

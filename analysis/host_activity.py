@@ -163,15 +163,16 @@ class HostActivity:
         context: Per row the outermost slice that gives it a specific cause (see ``causes``), -1 for none.
         ranges: Whether the range that a communication backend opens (``nccl:all_reduce``) counts as work of its
             thread. It may last until the transfer ends, so beside a device it says nothing about the thread.
+        extent: The first and last instant to speak about, ns; by default those of the slices.
     """
 
-    def __init__(self, t: Timeline, context: Ints, *, ranges: bool) -> None:
+    def __init__(self, t: Timeline, context: Ints, *, ranges: bool, extent: tuple[int, int] | None = None) -> None:
         self._t = t
         self._context = context
         self._tokens: dict[int, Pieces] = {}
         self._work: dict[int, Pieces] = {}
         self.threads = training_threads(t)
-        self.extent = t.extent
+        self.extent = extent or t.extent
         chosen = t.is_category(*WORK)
         if len(t) and not ranges:
             chosen &= ~np.array([_BACKEND_RANGE.match(name) is not None for name in t.names], dtype=bool)[t.name]

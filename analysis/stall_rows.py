@@ -6,7 +6,7 @@ first stamp of the rank to the last. Whoever asks for less clips them.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -84,9 +84,8 @@ class StallRows:
 
     def clipped(self, start: int, end: int) -> StallRows:
         """The rows inside ``[start, end)``, cut at its edges."""
-        keep = (self.end > start) & (self.ts < end)
-        kept = {field.name: getattr(self, field.name)[keep] for field in fields(self)}
-        return StallRows(**(kept | {"ts": np.maximum(kept["ts"], start), "end": np.minimum(kept["end"], end)}))
+        kept = self.take((self.end > start) & (self.ts < end))
+        return replace(kept, ts=np.maximum(kept.ts, start), end=np.minimum(kept.end, end))
 
 
 def stall_rows(recording: Recording, rank: int, device: DeviceActivity) -> StallRows:
@@ -97,27 +96,19 @@ def stall_rows(recording: Recording, rank: int, device: DeviceActivity) -> Stall
 
 def _build(recording: Recording, activity: RankActivity, device: DeviceActivity) -> StallRows:
     t = activity.timeline
-    gaps = device_gaps(t, device, t.extent)
+    gaps = device_gaps(t, device, activity.host.extent)
     owed = debts(activity, device)
     if device.device is None:
         spells = host_spells(activity, gaps)
         payer = np.full(len(spells), -1, dtype=np.int64)
     else:
-        spells, payer = _paid(activity, gaps, gap_spells(activity, gaps, waited_for(recording, t, device)), owed)
-    cause, host, payer = _inherited(spells, payer)
+        spells = _with_inherited_latency(gap_spells(activity, gaps, waited_for(recording, t, device)))
+        spells, payer = _paid(activity, gaps, spells, owed)
     copies = copy_spells(activity, device)
-    every = joined([spells, copies])
-    count = len(copies)
-    every_cause = np.concatenate([cause, copies.cause])
-    rows = _rows(
-        activity,
-        every,
-        every_cause,
-        np.concatenate([host, copies.host]),
-        np.concatenate([payer, np.full(count, -1, dtype=np.int64)]),
-        owed,
-        np.concatenate([_bursts(t, device, gaps, owed)[spells.gap], np.zeros(count, dtype=bool)]),
-    )
+    payer = np.concatenate([payer, np.full(len(copies), -1, dtype=np.int64)])
+    spells = joined([spells, copies])
+    burst = np.where(spells.gap >= 0, _bursts(t, device, gaps, owed)[spells.gap], False)
+    rows = _rows(activity, spells, payer, owed, burst)
     rows = rows.take(np.argsort(rows.ts, kind="stable"))
     return _merged(_cut_at_steps(recording, activity, device, rows))
 
@@ -153,36 +144,32 @@ def _paid(activity: RankActivity, gaps: Gaps, spells: Spells, owed: Debts) -> tu
     end = np.concatenate([spells.end[whole], ends + shift])
     payer = np.concatenate([np.full(len(whole), -1, dtype=np.int64), debtor.rows[piece]])
     order = np.argsort(ts, kind="stable")
-    chosen = spells.take(rows[order])
-    columns = {field.name: getattr(chosen, field.name) for field in fields(Spells)}
-    return Spells(**(columns | {"ts": ts[order], "end": end[order]})), payer[order]
+    return replace(spells.take(rows[order]), ts=ts[order], end=end[order]), payer[order]
 
 
-def _inherited(spells: Spells, payer: Ints) -> tuple[Codes, Ints, Ints]:
-    """Cause, host slice and payer of each spell, where a late launch's latency has those of what made it late."""
-    cause, host, payer = spells.cause.copy(), spells.host.copy(), payer.copy()
-    latency = np.flatnonzero(spells.latency)
-    before = np.flatnonzero(~spells.latency)
-    if not len(latency) or not len(before):
-        return cause, host, payer
-    span = int(payer.max()) + 2
-    key = (spells.gap[before] * len(CAUSE_CODE) + spells.cause[before]) * span + payer[before] + 1
-    groups, member = np.unique(key, return_inverse=True)
-    sums = np.zeros(len(groups), dtype=np.int64)
-    np.add.at(sums, member, (spells.end - spells.ts)[before])
-    gap_of = groups // span // len(CAUSE_CODE)
-    order = np.lexsort((sums, gap_of))
-    last = np.flatnonzero(np.append(gap_of[order][1:] != gap_of[order][:-1], True))
-    winner = order[last]
-    place = np.searchsorted(gap_of[winner], spells.gap[latency])
-    known = (place < len(winner)) & (gap_of[winner[np.minimum(place, len(winner) - 1)]] == spells.gap[latency])
-    latency, chosen = latency[known], winner[place[known]]
-    cause[latency] = groups[chosen] // span % len(CAUSE_CODE)
-    payer[latency] = np.where(payer[latency] < 0, groups[chosen] % span - 1, payer[latency])
-    longest = before[np.lexsort(((spells.end - spells.ts)[before], member))]
-    ends = np.searchsorted(member[np.lexsort(((spells.end - spells.ts)[before], member))], chosen, side="right") - 1
-    host[latency] = spells.host[longest[ends]]
-    return cause, host, payer
+def _with_inherited_latency(spells: Spells) -> Spells:
+    """The spells, where a late launch's latency has the cause and the host slice of what made the launch late.
+
+    Of several causes in the gap the one that took longest counts, and of its slices the longest.
+    """
+    device_held = np.isin(spells.cause, [CAUSE_CODE["kernel_gap"], CAUSE_CODE["dependency"]])
+    latency, lateness = np.flatnonzero(spells.latency), np.flatnonzero(~spells.latency & ~device_held)
+    if not len(latency) or not len(lateness):
+        return spells
+    dur = (spells.end - spells.ts)[lateness]
+    key = spells.gap[lateness] * len(CAUSE_CODE) + spells.cause[lateness]
+    order = np.lexsort((dur, key))
+    last = np.flatnonzero(np.append(key[order][1:] != key[order][:-1], True))
+    sums = np.diff(np.concatenate([[0], np.cumsum(dur[order])[last]]))
+    longest, groups = lateness[order[last]], key[order[last]] // len(CAUSE_CODE)
+    best = np.lexsort((sums, groups))
+    winner = best[np.flatnonzero(np.append(groups[best][1:] != groups[best][:-1], True))]
+    place = np.minimum(np.searchsorted(groups[winner], spells.gap[latency]), len(winner) - 1)
+    known = groups[winner[place]] == spells.gap[latency]
+    latency, heir = latency[known], longest[winner[place[known]]]
+    cause, host = spells.cause.copy(), spells.host.copy()
+    cause[latency], host[latency] = spells.cause[heir], spells.host[heir]
+    return replace(spells, cause=cause, host=host)
 
 
 def _bursts(t: Timeline, device: DeviceActivity, gaps: Gaps, owed: Debts) -> npt.NDArray[np.bool_]:
@@ -211,12 +198,11 @@ def _bursts(t: Timeline, device: DeviceActivity, gaps: Gaps, owed: Debts) -> npt
 def _rows(
     activity: RankActivity,
     spells: Spells,
-    cause: Codes,
-    host: Ints,
     payer: Ints,
     owed: Debts,
     burst: npt.NDArray[np.bool_],
 ) -> StallRows:
+    cause, host = spells.cause, spells.host
     paid = payer >= 0
     context = np.append(activity.causes.context, -1)[host]
     own = np.where(context >= 0, context, host)
@@ -254,9 +240,7 @@ def _cut_at_steps(recording: Recording, activity: RankActivity, device: DeviceAc
     keep = edges[1:] > edges[:-1]
     steps = Pieces(np.append(edges[:-1][keep], edges[-1]), holds[keep])
     owner, piece, starts, ends = steps.walk(rows.ts, rows.end)
-    taken = rows.take(owner)
-    columns = {field.name: getattr(taken, field.name) for field in fields(StallRows)}
-    return StallRows(**(columns | {"ts": starts, "end": ends, "step": steps.rows[piece]}))
+    return replace(rows.take(owner), ts=starts, end=ends, step=steps.rows[piece])
 
 
 def _merged(rows: StallRows) -> StallRows:
@@ -271,7 +255,5 @@ def _merged(rows: StallRows) -> StallRows:
     order = np.lexsort((-rows.dur, group))
     first = np.flatnonzero(np.concatenate([[True], group[order][1:] != group[order][:-1]]))
     begins = np.flatnonzero(np.concatenate([[True], ~same]))
-    longest = rows.take(order[first])
-    columns = {field.name: getattr(longest, field.name) for field in fields(StallRows)}
     ends = rows.end[np.append(begins[1:], len(rows)) - 1]
-    return StallRows(**(columns | {"ts": rows.ts[begins], "end": ends}))
+    return replace(rows.take(order[first]), ts=rows.ts[begins], end=ends)
