@@ -117,6 +117,8 @@ def _merged(first: Pieces, second: Pieces, ts: Ints) -> Pieces:
 
 def filled(base: Pieces, filler: Pieces) -> Pieces:
     """The base, and the filler where the base has nothing."""
+    if (filler.rows < 0).all():
+        return base
     edges, a, b = _on_common_edges(base, filler)
     return _pieces(edges, np.where(a >= 0, a, b), _extent(base))
 
