@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -103,7 +104,8 @@ def _write(path: Path, content: bytes) -> None:
         draft.replace(path)
     except OSError:
         # No space, or a read-only home: the result is computed again next time.
-        draft.unlink(missing_ok=True)
+        with suppress(OSError):
+            draft.unlink()
         return
     _written_since_eviction += len(content)
     if _written_since_eviction > _EVICT_EVERY_BYTES:

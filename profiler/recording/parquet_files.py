@@ -7,6 +7,7 @@ import io
 import os
 import uuid
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -212,7 +213,8 @@ def write_atomically(path: Path, data: bytes, *, durable: bool = True) -> None:
                 os.fsync(file.fileno())
         temporary.replace(path)
     except OSError:
-        temporary.unlink(missing_ok=True)
+        with suppress(OSError):
+            temporary.unlink()
         raise
 
 

@@ -128,7 +128,7 @@ def _tables_used(tree: Any, known: Iterable[str]) -> set[str]:
             function = str(node.get("function", {}).get("function_name", "")).lower()
             if function not in _TABLE_FUNCTIONS:
                 raise QueryError(f"{function}() is refused: a query reads only the tables of the recording.")
-        elif node.get("type") == "SHOW_REF" and node.get("show_type") not in ("DESCRIBE", "SUMMARY"):
+        elif node.get("type") == "SHOW_REF" and not node.get("query"):
             raise QueryError("SHOW is not supported.", hint=f"The tables are {', '.join(TABLES)}.")
         if "function_name" in node and _REFUSED_FUNCTIONS.fullmatch(str(node["function_name"])):
             raise QueryError(f"{node['function_name']}() is refused: it reaches outside the recording.")
