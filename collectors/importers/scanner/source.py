@@ -147,7 +147,10 @@ class _Member:
 
 
 def _salvage(state: zlib._Decompress, block: bytes) -> Iterator[bytes]:
-    """Yields what a block gives before its error, which zlib throws away: halves the block down to the byte with it."""
+    """Yields what a block gives before its error, but for one byte at most; zlib throws that away.
+
+    Halves the block down to the byte with the error, and takes out what comes before byte by byte.
+    """
     while len(block) > 1:
         half = block[: len(block) // 2]
         trial = state.copy()
@@ -156,7 +159,8 @@ def _salvage(state: zlib._Decompress, block: bytes) -> Iterator[bytes]:
         except zlib.error:
             block = half
             continue
-        yield piece
+        if piece:
+            yield piece
         state = trial
         block = block[len(half) :]
     while True:
