@@ -1,0 +1,145 @@
+"""Findings from stalls and exposed copies: grouped by root cause and line."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from .causes import CAUSE_CODE, CAUSE_NAMES
+from .device_activity import rank_activity
+from .finding_candidates import Candidate, Scope
+from .finding_texts import duration_text
+from .source_position import RowLines
+from .spells import HELD_LONG
+from .stall_lines import LINE_SOURCES, stall_lines
+from .stall_rows import CONFIDENCE, StallRows, stall_rows
+from .timeline import DATA_MOVEMENT, Ints, Timeline
+
+if TYPE_CHECKING:
+    from ..profiler.recording.reader import Recording
+
+LAUNCHING = ("dispatch", "launch")
+"""Root causes that are one thing to do about: the host launches too slowly for what the device has to run."""
+
+ALL_OVER = ("launch_bound", "between_ops", "kernel_gap", "held")
+"""Kinds that many lines have a small share in: none of them is to blame."""
+
+NOT_A_FINDING = ("tail",)
+_CASES = 3
+
+
+def stall_candidates(recording: Recording, scope: Scope) -> list[Candidate]:
+    """What stalls and exposed copies of one device could give back, by kind and line, in no order."""
+    rows = _within(stall_rows(recording, scope.rank, scope.device), scope)
+    places, line, source = stall_lines(recording, scope.rank, rows)
+    t = rank_activity(recording, scope.rank).timeline
+    kinds, kind = _kinds(t, scope, rows)
+    everywhere = np.isin(kind, [kinds.index(name) for name in ALL_OVER])
+    line = np.where(everywhere, -1, line)
+    key = kind * (len(places.lines) + 1) + line + 1
+    groups, member = np.unique(key, return_inverse=True)
+    result = []
+    for number in range(len(groups)):
+        chosen = np.flatnonzero(member == number)
+        name = kinds[int(kind[chosen[0]])]
+        if name in NOT_A_FINDING:
+            continue
+        mine = rows.take(chosen)
+        place = _place(places, int(line[chosen[0]]), int(source[chosen[0]]))
+        text, dur = _evidence(t, scope, name, mine), int(mine.dur.sum())
+        result.append(Candidate(scope, name, "", dur, text, _cases(t, mine), _confidence(mine), *place))
+    return result
+
+
+def _within(rows: StallRows, scope: Scope) -> StallRows:
+    """The rows of the scope's windows."""
+    parts = [rows.clipped(start, end) for start, end in _runs(scope)]
+    keep = [part for part in parts if len(part)]
+    if not keep:
+        return rows.take(np.zeros(0, dtype=np.int64))
+    return StallRows(
+        *(np.concatenate([getattr(part, name) for part in keep]) for name in StallRows.__dataclass_fields__)
+    )
+
+
+def _runs(scope: Scope) -> list[tuple[int, int]]:
+    """The windows, neighbours joined."""
+    runs: list[tuple[int, int]] = []
+    for start, end in zip(scope.starts.tolist(), scope.ends.tolist(), strict=True):
+        if runs and runs[-1][1] == start:
+            runs[-1] = (runs[-1][0], end)
+        else:
+            runs.append((start, end))
+    return runs
+
+
+def _kinds(t: Timeline, scope: Scope, rows: StallRows) -> tuple[list[str], Ints]:
+    """The kind of finding that each row belongs to, as an index into the kinds."""
+    kinds = [*CAUSE_NAMES, "launch_bound", "between_ops", "held", "pageable_copy"]
+    kind = rows.root.astype(np.int64)
+    launching = "launch_bound" if scope.device.device is not None else "between_ops"
+    kind[np.isin(kind, [CAUSE_CODE[name] for name in LAUNCHING])] = kinds.index(launching)
+    kind[(kind == CAUSE_CODE["kernel_gap"]) & (rows.reason == HELD_LONG)] = kinds.index("held")
+    pageable = np.array(["ageable" in name for name in t.names] + [False], dtype=np.bool_)
+    copied = np.where(rows.op >= 0, np.append(t.name, len(t.names))[rows.op], len(t.names))
+    plain = (rows.state == DATA_MOVEMENT) & (kind == CAUSE_CODE["copy"])
+    kind[plain & pageable[copied]] = kinds.index("pageable_copy")
+    return kinds, kind
+
+
+def _place(places: RowLines, line: int, source: int) -> tuple[str | None, int | None, str | None, str | None]:
+    if line < 0:
+        return None, None, None, None
+    found = places.lines[line]
+    return found.file, found.line or None, found.function, LINE_SOURCES[source]
+
+
+def _evidence(t: Timeline, scope: Scope, kind: str, rows: StallRows) -> str:
+    """The numbers behind a candidate, as a sentence."""
+    unit = f" per {scope.unit}" if scope.steps else ""
+    dur, count = int(rows.dur.sum()), len(rows)
+    movement = int(rows.dur[rows.state == DATA_MOVEMENT].sum())
+    text = f"{duration_text(scope.per_unit(dur))}{unit} in {_per(count, scope)} pieces{unit}"
+    text += f", the longest {duration_text(int(rows.dur.max()))}"
+    if movement and kind not in ("copy", "pageable_copy"):
+        text += f"; {duration_text(scope.per_unit(movement))} of it are copies"
+    if kind in ALL_OVER:
+        text += f"; {_operations(t, scope)}"
+    twice = int(rows.dur[rows.co_cause >= 0].sum())
+    if twice * 2 > dur:
+        text += "; most of it would also be gone if launching were faster"
+    later = int(rows.dur[(rows.cause != rows.root) & (rows.root != CAUSE_CODE["copy"])].sum())
+    if later * 2 > dur and kind not in ALL_OVER:
+        text += "; it shows later, in gaps that the lost head start would have hidden"
+    return text + "."
+
+
+def _per(count: int, scope: Scope) -> str:
+    each = count / max(scope.steps, 1)
+    return f"{each:.0f}" if each >= 10 or each == int(each) else f"{each:.1f}"
+
+
+def _operations(t: Timeline, scope: Scope) -> str:
+    rows = scope.device.rows
+    place = np.searchsorted(scope.starts, t.ts[rows], side="right") - 1
+    rows = rows[(place >= 0) & (t.ts[rows] < scope.ends[np.maximum(place, 0)])]
+    if not len(rows):
+        return "no operation is recorded"
+    typical = int(np.median(t.end[rows] - t.ts[rows]))
+    unit = f" per {scope.unit}" if scope.steps else ""
+    return f"{_per(len(rows), scope)} operations{unit}, half of them shorter than {duration_text(typical)}"
+
+
+def _cases(t: Timeline, rows: StallRows) -> tuple[int, ...]:
+    """Ids of the slices of the longest pieces: the root's, and the operation that ended it."""
+    longest = np.argsort(-rows.dur, kind="stable")[:_CASES]
+    ids = np.append(t.slice_id, -1)
+    pairs = np.stack([ids[rows.root_row[longest]], ids[rows.op[longest]]], axis=1).reshape(-1).tolist()
+    return tuple(dict.fromkeys(i for i in pairs if i >= 0))
+
+
+def _confidence(rows: StallRows) -> str:
+    """That of most of the time."""
+    weights = np.bincount(rows.confidence, weights=rows.dur, minlength=len(CONFIDENCE))
+    return CONFIDENCE[int(weights.argmax())]
