@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from . import intervals as iv
 from .nesting import above, nearest
 from .timeline import CATEGORY_CODE, Ints, Timeline
 
@@ -42,6 +43,18 @@ CAUSE_NAMES = tuple(CAUSES)
 CAUSE_CODE = {name: code for code, name in enumerate(CAUSE_NAMES)}
 Codes = npt.NDArray[np.int8]
 
+CLASSES: dict[str, str] = {
+    "input": "input",
+    "cpu_fallback": "cpu_fallback",
+    "compile": "compile",
+    "dependency": "device_held",
+    "kernel_gap": "device_held",
+    "copy": "data_movement",
+    "wait_for_peer": "communication",
+    "unknown": "unknown",
+}
+"""The coarse class of a cause; every cause that is not here is the ``host``'s."""
+
 CONTEXTS = ("gc", "compile", "io", "input", "cpu_fallback", "lock")
 """Causes that a slice hands down to everything inside it. Time under them is never only a lost head start."""
 
@@ -68,6 +81,9 @@ _OVERHEAD = ((re.compile(r"Loading|Compiler"), "compile"), (re.compile(r"Command
 _LOADS_CODE = re.compile(
     r"^(?:cu|cuda|hip)(?:Module|Library)(?:Load|Get(?:Function|Kernel))|^(?:cu|hip)Link|^(?:nv|hip)rtc"
 )
+
+FIRST_USE_NS = 1_000_000
+"""A launch of a kernel that was never launched before, and that takes this long on an idle device, loads its code."""
 
 # Python functions that give all they call a cause, as torch.profiler names them: "file.py(12): function".
 _PYTHON = tuple(
@@ -128,12 +144,28 @@ def _own_causes(t: Timeline) -> Codes:
         rows = np.flatnonzero((t.category == CATEGORY_CODE[category]) & on_host[t.track])
         found = _by_name(t, rows, rules)
         own[rows[found >= 0]] = found[found >= 0]
+    own[_first_use_calls(t)] = CAUSE_CODE["compile"]
     # torch copies a fallback's inputs with aten::_to_cpu; the op around it computes on the CPU.
     copies = np.flatnonzero(own == CAUSE_CODE["cpu_fallback"])
     around = t.parent[copies]
     around = around[around >= 0]
     own[around[t.category[around] == CATEGORY_CODE["op"]]] = CAUSE_CODE["cpu_fallback"]
     return own
+
+
+def _first_use_calls(t: Timeline) -> Ints:
+    """Rows of launches that loaded the code of what they launched: the first of its name, and long on an idle device.
+
+    A launch that takes long while the device is busy waits for room in the queue instead.
+    """
+    rows = t.device_rows[t.launch[t.device_rows] >= 0].astype(np.int64)
+    rows = rows[np.lexsort((t.ts[t.launch[rows]], t.name[rows]))]
+    first = np.concatenate([[True], t.name[rows][1:] != t.name[rows][:-1]])[: len(rows)]
+    calls = np.unique(t.launch[rows[first]].astype(np.int64))
+    calls = calls[(t.end[calls] - t.ts[calls] >= FIRST_USE_NS) & (t.category[calls] == CATEGORY_CODE["runtime"])]
+    busy = iv.covered(iv.union(iv.intervals(t.ts[rows], t.end[rows])), t.ts[calls], t.end[calls])
+    result: Ints = calls[2 * busy < t.end[calls] - t.ts[calls]]
+    return result
 
 
 def _by_name(t: Timeline, rows: Ints, rules: tuple[tuple[re.Pattern[str], str], ...]) -> Codes:

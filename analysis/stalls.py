@@ -14,6 +14,7 @@ import pandas as pd
 from .causes import CAUSE_NAMES, CAUSES, Codes
 from .columns import nullable_ints, texts
 from .device_activity import DeviceActivity, rank_activity
+from .selection import device_selection
 from .source_position import RowLines
 from .spells import REASONS
 from .stall_lines import LINE_SOURCES, stall_lines
@@ -43,7 +44,7 @@ def stalls(
         ranks: Which ranks; all if None.
         step: Only this step, as each device ran it.
         window: Only ``(start, end)`` in ns, rows cut at its edges; by default each device's whole window, from its
-            first operation to its last.
+            first operation to its last. Time before or after everything that was recorded of a rank is in no row.
 
     Returns:
         One row per piece with one cause, by rank, device and time: stall_id (unique in the recording, the same for
@@ -52,8 +53,11 @@ def stalls(
         co_cause (a second cause without which the stall would also be gone), ended_by (the operation that ended it, or
         the copy), host_slice_id and root_slice_id (the slices behind the two causes; NA for unrecorded time), stack_id,
         file, line, function, line_source (``function``: the line of its def; ``stack``: the line that ran),
-        evidence (slice ids), peer_rank, confidence (low, medium, high), reason (why it is not known, or not certain;
-        "" otherwise), analysis_version.
+        evidence (slice ids), peer_rank (NA), confidence (low, medium, high), reason (why it is not known, or not
+        certain; "" otherwise), analysis_version.
+
+    Raises:
+        UsageError: Both a step and a window are given, or a rank does not have the step.
     """
     frames = []
     for rank in recording.ranks if ranks is None else ranks:
@@ -79,8 +83,8 @@ def _chosen(
     rows = stall_rows(recording, rank, device)
     keep = np.ones(len(rows), dtype=bool)
     if step is not None:
-        cut = device_steps(recording, rank, device)
-        keep = np.append(cut.numbers == step, False)[rows.step]
+        device_selection(recording, rank, device, step=step, window=window)
+        keep = np.append(device_steps(recording, rank, device).numbers == step, False)[rows.step]
     start, end = window or (device.window if step is None else (np.iinfo(np.int64).min, np.iinfo(np.int64).max))
     keep &= (rows.end > start) & (rows.ts < end)
     return np.flatnonzero(keep), rows.take(keep).clipped(start, end)

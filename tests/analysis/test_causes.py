@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from stallscope.analysis.causes import CAUSE_NAMES, host_causes
+from stallscope.analysis.causes import CAUSE_NAMES, CAUSES, CLASSES, host_causes
 from stallscope.analysis.timeline import timeline
 from tests.builders import TraceBuilder
 
@@ -88,3 +88,33 @@ def test_slices_of_devices_have_no_cause_and_contexts_are_slices_themselves() ->
     t = timeline(trace.recording(), 0)
     context = host_causes(t).context
     assert (context[context >= 0] == np.flatnonzero(context >= 0)).all() and (context >= 0).sum() == 1
+
+
+def launches(*calls: tuple[str, int, int]) -> list[str]:
+    """The causes of launches of named kernels, each (name, start and length of the call), in us."""
+    trace = TraceBuilder()
+    main, gpu = trace.thread(), trace.stream()
+    for name, ts, dur in calls:
+        trace.launched(main, gpu, call=(ts * 1000, dur * 1000), work=((ts + dur) * 1000, 5000), name=name)
+    t = timeline(trace.recording(), 0)
+    codes = host_causes(t).cause[t.rows_of_track(t.threads[0])]
+    return [CAUSE_NAMES[code] for code in codes]
+
+
+def test_the_first_launch_of_a_kernel_loads_its_code_if_it_takes_long() -> None:
+    assert launches(("a", 0, 2000), ("a", 3000, 2000), ("b", 6000, 900), ("c", 7000, 1500)) == [
+        "compile", "launch", "launch", "compile",
+    ]  # fmt: skip
+
+
+def test_a_first_launch_behind_a_busy_device_waits_for_the_queue() -> None:
+    trace = TraceBuilder()
+    main, gpu = trace.thread(), trace.stream()
+    trace.launched(main, gpu, call=(0, 5000), work=(10_000, 5_000_000), name="a")
+    trace.launched(main, gpu, call=(20_000, 3_000_000), work=(5_020_000, 5_000), name="b")
+    t = timeline(trace.recording(), 0)
+    assert "compile" not in {CAUSE_NAMES[code] for code in host_causes(t).cause if code >= 0}
+
+
+def test_every_class_is_of_a_cause() -> None:
+    assert set(CLASSES) <= set(CAUSES)

@@ -17,6 +17,7 @@ from stallscope.analysis.stall_groups import stall_groups
 from stallscope.analysis.stall_rows import stall_rows
 from stallscope.analysis.stalls import stalls
 from stallscope.analysis.step_breakdown import step_breakdown
+from stallscope.profiler.recording.errors import UsageError
 from stallscope.profiler.recording.reader import open_recording
 from tests.analysis.random_traces import traces as random_traces
 from tests.builders import TraceBuilder
@@ -358,6 +359,13 @@ def test_windows_clip_and_keep_ids() -> None:
     whole = scene.rows()
     part = stalls(scene.trace.recording(), window=(200 * US, 300 * US))
     assert part[["stall_id", "ts", "dur"]].to_numpy().tolist() == [[whole["stall_id"][0], 200 * US, 100 * US]]
+
+
+def test_a_step_that_is_not_there() -> None:
+    scene = Scene()
+    scene.kernel(0, 10)
+    with pytest.raises(UsageError, match="rank 0 has no step 7"):
+        stalls(scene.trace.recording(), step=7)
 
 
 @pytest.mark.parametrize(
