@@ -24,6 +24,18 @@ _CLEAN = re.compile(rb'"([^"\\\x00-\x1f\x80-\xff]*)"')
 _STOP = re.compile(rb'["\\]')
 _TOKEN = re.compile(rb'[^ \t\n\r,:{}\[\]"]*')
 
+# Shortcuts for what nearly all of a trace is made of; each gives what the grammar below would.
+_SIMPLE_MEMBER = re.compile(
+    rb'[ \t\n\r,]*+"([^"\\\x00-\x1f\x80-\xff]*+)"[ \t\n\r]*+:[ \t\n\r]*+'
+    rb'(?:"([^"\\\x00-\x1f\x80-\xff]*+)"|([^ \t\n\r,:{}\[\]"]{1,1000}+))[ \t\n\r]*+(?=[,}])'
+)
+_ELEMENT = (
+    rb'(?:"[^"\\\x00-\x1f\x80-\xff]*+"|-?(?:0|[1-9][0-9]*+)(?:\.[0-9]++)?(?:[eE][+-]?[0-9]++)?(?=[ \t\n\r,\]])'
+    rb"|true|false|null)[ \t\n\r]*+"
+)
+_SIMPLE_ARRAY = re.compile(rb"\[[ \t\n\r]*+(?:" + _ELEMENT + rb"(?:,[ \t\n\r]*+" + _ELEMENT + rb")*+)?\]")
+_SIMPLE_ELEMENT = re.compile(r'"[^"]*+"|[^ \t\n\r,\[\]]++')
+
 # What must follow a quote that ends a string, from the byte after it; only used to repair.
 _S = rb"[ \t\n\r]*"
 _NEXT_MEMBER = re.compile(_S + rb"," + _S + rb'"[^"\\]*"' + _S + rb":")
@@ -129,29 +141,51 @@ class Parser:
         event = Event()
         at = start + 1
         while True:
-            at, key = self._member(at)
-            if key is None:
+            simple = self._simple_member(at)
+            if simple is not None:
+                at, key, value = simple
+                self._assign(event, key, value)
+                continue
+            at, name = self._member(at)
+            if name is None:
                 if self.mode != Mode.STRICT and not event.phase:
                     # Every real event has one: the repair has gone astray.
                     raise BadEventError("bad_event")
                 event.end = at
                 return event
-            if key == "args" and self.byte(at) == b"{":
+            if name == "args" and self.byte(at) == b"{":
                 at = self._arguments(event, at)
             else:
                 at, value = self.value(at, Place.MEMBER, 1)
-                self._assign(event, key, value)
+                self._assign(event, name, value)
             at = self.after(at, b"}")
 
     def _arguments(self, event: Event, start: int) -> int:
         at = start + 1
         while True:
-            at, key = self._member(at)
-            if key is None:
+            simple = self._simple_member(at)
+            if simple is not None:
+                at, key, value = simple
+                self._add_argument(event, key, value)
+                continue
+            at, name = self._member(at)
+            if name is None:
                 return at
             at, value = self.value(at, Place.MEMBER, 2)
-            self._add_argument(event, key, value)
+            self._add_argument(event, name, value)
             at = self.after(at, b"}")
+
+    def _simple_member(self, at: int) -> tuple[int, str, Value] | None:
+        """Returns end, key and value of the next member, if both are plain."""
+        if self.mode != Mode.STRICT:
+            return None
+        match = _SIMPLE_MEMBER.match(self.data, at, self.end)
+        if match is None:
+            return None
+        key, text, token = match.groups()
+        if text is not None:
+            return match.end(), key.decode(), Value(Kind.STRING, text.decode(), text)
+        return match.end(), key.decode(), Value(Kind.WORD, token.decode(errors="replace"), token)
 
     def _assign(self, event: Event, key: str, value: Value) -> None:
         label = _LABELS.get(key)
@@ -272,6 +306,10 @@ class Parser:
             raise BadEventError("too_deep", at)
         if self.byte(at) == b"{":
             return self._object(at + 1, depth, pieces)
+        simple = _SIMPLE_ARRAY.match(self.data, at, self.end) if self.mode == Mode.STRICT else None
+        if simple is not None and len(simple[0]) <= MAX_TOKEN:
+            pieces.append(f"[{','.join(_SIMPLE_ELEMENT.findall(simple[0].decode()))}]")
+            return simple.end()
         return self._array(at + 1, depth, pieces)
 
     def _object(self, at: int, depth: int, pieces: list[str]) -> int:
