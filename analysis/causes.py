@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from . import intervals as iv
+from .containers import containers
 from .nesting import above, nearest
 from .timeline import CATEGORY_CODE, Ints, Timeline
 
@@ -85,6 +86,9 @@ _LOADS_CODE = re.compile(
 FIRST_USE_NS = 1_000_000
 """A launch of a kernel that was never launched before, and that takes this long on an idle device, loads its code."""
 
+BLOCKING_COLLECTIVE_NS = 400_000
+"""A host call of a collective that takes this long waits for the other ranks; one that only submits work is shorter."""
+
 # Python functions that give all they call a cause, as torch.profiler names them: "file.py(12): function".
 _PYTHON = tuple(
     (re.compile(pattern), cause)
@@ -119,17 +123,18 @@ class HostCauses:
 
 def host_causes(t: Timeline) -> HostCauses:
     """The cause of every slice of the host; slices of devices get -1."""
-    own = _own_causes(t)
+    container = containers(t)
+    own = _own_causes(t, container)
     own_context = np.where(np.isin(own, [CAUSE_CODE[name] for name in CONTEXTS]), own, np.int8(-1))
-    context = _contexts(t, own_context)
+    context = _contexts(container, own_context)
     cause = np.where(context >= 0, own[context], own).astype(np.int8)
-    reading = _nearest_reading_back(t)
+    reading = _nearest_reading_back(t, container)
     plain = np.isin(cause, [CAUSE_CODE[name] for name in ("dispatch", "launch")])
     cause[plain & (reading >= 0)] = CAUSE_CODE["synchronization"]
     return HostCauses(cause, context)
 
 
-def _own_causes(t: Timeline) -> Codes:
+def _own_causes(t: Timeline, container: Ints) -> Codes:
     """What each slice is by its category and name alone."""
     own = np.full(len(t), -1, dtype=np.int8)
     on_host = np.zeros(len(t.tracks) + 1, dtype=bool)
@@ -144,10 +149,12 @@ def _own_causes(t: Timeline) -> Codes:
         rows = np.flatnonzero((t.category == CATEGORY_CODE[category]) & on_host[t.track])
         found = _by_name(t, rows, rules)
         own[rows[found >= 0]] = found[found >= 0]
+    blocking = (own == CAUSE_CODE["dispatch"]) & (t.category == CATEGORY_CODE["collective"])
+    own[blocking & (t.end - t.ts >= BLOCKING_COLLECTIVE_NS)] = CAUSE_CODE["wait_for_peer"]
     own[_first_use_calls(t)] = CAUSE_CODE["compile"]
     # torch copies a fallback's inputs with aten::_to_cpu; the op around it computes on the CPU.
     copies = np.flatnonzero(own == CAUSE_CODE["cpu_fallback"])
-    around = t.parent[copies]
+    around = container[copies]
     around = around[around >= 0]
     own[around[t.category[around] == CATEGORY_CODE["op"]]] = CAUSE_CODE["cpu_fallback"]
     return own
@@ -179,7 +186,7 @@ def _by_name(t: Timeline, rows: Ints, rules: tuple[tuple[re.Pattern[str], str], 
     return of_name[t.name[rows]]
 
 
-def _contexts(t: Timeline, own: Codes) -> Ints:
+def _contexts(container: Ints, own: Codes) -> Ints:
     """Per row the slice whose cause it takes.
 
     Garbage collection and compiling interrupt whatever called them, so the nearest of these decides; of the others the
@@ -187,17 +194,17 @@ def _contexts(t: Timeline, own: Codes) -> Ints:
     """
     interrupting = np.isin(own, [CAUSE_CODE["gc"], CAUSE_CODE["compile"]])
     lasting = (own >= 0) & ~interrupting
-    context = np.full(len(t), -1, dtype=np.int64)
+    context = np.full(len(own), -1, dtype=np.int64)
     if lasting.any():
-        outermost = lasting & (above(t.parent, nearest(t.parent, lasting)) < 0)
-        context = nearest(t.parent, outermost)
+        outermost = lasting & (above(container, nearest(container, lasting)) < 0)
+        context = nearest(container, outermost)
     if interrupting.any():
-        found = nearest(t.parent, interrupting)
+        found = nearest(container, interrupting)
         context = np.where(found >= 0, found, context)
     return context
 
 
-def _nearest_reading_back(t: Timeline) -> Ints:
+def _nearest_reading_back(t: Timeline, container: Ints) -> Ints:
     reads = np.array([_READS_BACK.match(name) is not None for name in t.names], dtype=bool)
     wanted = reads[t.name] & t.is_category("op") if len(t) else reads[:0]
-    return nearest(t.parent, wanted) if wanted.any() else np.full(len(t), -1, dtype=np.int64)
+    return nearest(container, wanted) if wanted.any() else np.full(len(t), -1, dtype=np.int64)

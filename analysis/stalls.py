@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from .causes import CAUSE_NAMES, CAUSES, Codes
+from .causes import CAUSE_CODE, CAUSE_NAMES, CAUSES, Codes
+from .collective_parts import collective_parts
+from .collectives import peer_waits
 from .columns import nullable_ints, texts
 from .device_activity import DeviceActivity, rank_activity
 from .selection import device_selection
@@ -53,8 +55,8 @@ def stalls(
         co_cause (a second cause without which the stall would also be gone), ended_by (the operation that ended it, or
         the copy), host_slice_id and root_slice_id (the slices behind the two causes; NA for unrecorded time), stack_id,
         file, line, function, line_source (``function``: the line of its def; ``stack``: the line that ran),
-        evidence (slice ids), peer_rank (NA), confidence (low, medium, high), reason (why it is not known, or not
-        certain; "" otherwise), analysis_version.
+        evidence (slice ids), peer_rank (the rank that a blocking collective waited for; NA otherwise), confidence (low,
+        medium, high), reason (why it is not known, or not certain; "" otherwise), analysis_version.
 
     Raises:
         UsageError: Both a step and a window are given, or a rank does not have the step.
@@ -95,6 +97,7 @@ def _frame(recording: Recording, rank: int, device: DeviceActivity, ids: Ints, r
     cut = device_steps(recording, rank, device)
     places, line, source = stall_lines(recording, rank, rows)
     stack = np.append(t.stack, -1)[rows.root_row]
+    peers = _peers(recording, rank, t, rows)
     slices = {name: np.append(t.slice_id, -1)[getattr(rows, name)] for name in ("op", "host", "root_row")}
     count = len(rows)
     return pd.DataFrame(
@@ -118,7 +121,7 @@ def _frame(recording: Recording, rank: int, device: DeviceActivity, ids: Ints, r
             "stack_id": nullable_ints(stack, stack >= 0),
             **line_columns(places, line, source),
             "evidence": _evidence(t, rows),
-            "peer_rank": nullable_ints(np.zeros(count, dtype=np.int64), np.zeros(count, dtype=bool)),
+            "peer_rank": nullable_ints(peers, peers >= 0),
             "confidence": texts(CONFIDENCE, rows.confidence),
             "reason": texts(REASONS, rows.reason),
             "analysis_version": np.full(count, ANALYSIS_VERSION, dtype=np.int64),
@@ -144,6 +147,21 @@ def line_columns(places: RowLines, line: Ints, source: Codes) -> dict[str, pd.Se
         "function": texts([place.function for place in places.lines], line),
         "line_source": texts(LINE_SOURCES, source),
     }
+
+
+def _peers(recording: Recording, rank: int, t: Timeline, rows: StallRows) -> Ints:
+    """Per row the rank that its host was waiting for in a collective; -1 for none, or where it cannot be told."""
+    result = np.full(len(rows), -1, dtype=np.int64)
+    waiting = np.flatnonzero((rows.root == CAUSE_CODE["wait_for_peer"]) & (rows.root_row >= 0))
+    if not len(waiting):
+        return result
+    parts, waits = collective_parts(recording), peer_waits(recording)
+    certain = (parts.rank == rank) & waits.told & waits.last_is_certain & (waits.last_rank != rank)
+    last = np.full(len(t) + 1, -1, dtype=np.int64)
+    call = t.rows_of(parts.slice_id[certain])
+    last[call[call >= 0]] = waits.last_rank[certain][call >= 0]
+    result[waiting] = last[rows.root_row[waiting]]
+    return result
 
 
 def _evidence(t: Timeline, rows: StallRows) -> pd.Series[Any]:

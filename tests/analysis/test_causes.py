@@ -79,6 +79,34 @@ def test_reading_a_value_back_waits_for_the_device() -> None:
     assert set(found.values()) == {"synchronization"}
 
 
+def test_context_crosses_lanes() -> None:
+    """What a live collector writes overlaps torch's slices without nesting in their lane."""
+    trace = TraceBuilder()
+    main = trace.thread()
+    trace.slice(main, "aten::before", "op", 0, 20)
+    trace.slice(main, "torch.save", "io", 10, 100)
+    trace.slice(main, "aten::copy_", "op", 30, 20)
+    trace.slice(main, "cudaStreamSynchronize", "synchronization", 35, 10)
+    trace.slice(main, "aten::after", "op", 105, 30)
+    recording = trace.recording()
+    assert timeline(recording, 0).lane.max() > 0
+    assert causes(trace) == {
+        "aten::before": "dispatch",
+        "torch.save": "io",
+        "aten::copy_": "io",
+        "cudaStreamSynchronize": "io",
+        "aten::after": "dispatch",
+    }
+
+
+def test_a_collective_that_blocks_the_host_waits_for_others() -> None:
+    trace = TraceBuilder()
+    main = trace.thread()
+    trace.slice(main, "c10d::allreduce_", "collective", 0, 100_000)
+    trace.slice(main, "c10d::barrier", "collective", 200_000, 500_000)
+    assert causes(trace) == {"c10d::allreduce_": "dispatch", "c10d::barrier": "wait_for_peer"}
+
+
 def test_slices_of_devices_have_no_cause_and_contexts_are_slices_themselves() -> None:
     trace = TraceBuilder()
     trace.slice(trace.stream(), "gemm", "kernel", 0, 5)
