@@ -48,7 +48,11 @@ def stall_lines(recording: Recording, rank: int, rows: StallRows) -> tuple[RowLi
     ends = np.where(anchor >= 0, np.append(t.end, 0)[anchor], rows.root_end)
     missing = np.flatnonzero((found < 0) & (starts < ends))
     found[missing] = of_row[_covering(python, starts[missing], ends[missing])]
-    source = LINE_SOURCES.index("function" if t.is_category("python").any() else "stack")
+    # The stacks of Python slices name a def; those that were taken at an op, or by a live collector, the line that ran.
+    ran = (np.append(t.stack, -1)[anchor] >= 0) & (np.append(t.segment, 0)[anchor] < 0)
+    if not t.is_category("python").any():
+        ran[:] = True
+    source = np.where(ran, LINE_SOURCES.index("stack"), LINE_SOURCES.index("function"))
     return lines, found, np.where(found >= 0, source, -1).astype(np.int8)
 
 

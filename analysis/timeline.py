@@ -45,8 +45,8 @@ _STATE_OF_CATEGORY = {
 }
 _DEVICE_TRACKS = ("stream", "engine", "queue")
 _SLICE_COLUMNS = (
-    "slice_id", "track_id", "kind", "ts", "dur", "lane", "depth", "name", "category", "parent_id", "correlation_id",
-    "external_id", "sequence_number", "graph_id", "module_id", "stack_id", "bytes",
+    "slice_id", "track_id", "segment_id", "ts", "dur", "lane", "depth", "name", "category", "parent_id",
+    "correlation_id", "external_id", "sequence_number", "graph_id", "module_id", "stack_id", "bytes",
 )  # fmt: skip
 
 
@@ -114,6 +114,7 @@ class Timeline:
         graph: Device graph id.
         module: ``modules.module_id``.
         stack: ``stacks.stack_id``.
+        segment: ``segments.segment_id``; -1 for what a live collector wrote itself.
         bytes: Bytes it moved.
         launch: Row of the host call that launched it (device work only).
         state: COMPUTE, COMMUNICATION or DATA_MOVEMENT for device work, -1 for everything else.
@@ -139,6 +140,7 @@ class Timeline:
     graph: Ints
     module: Ints
     stack: Ints
+    segment: Ints
     bytes: Ints
     launch: Rows
     state: Codes
@@ -232,9 +234,9 @@ def timeline(recording: Recording, rank: int) -> Timeline:
 def _build(recording: Recording, rank: int) -> Timeline:
     tracks = _tracks(recording.table("tracks", ranks=(rank,)))
     table = recording.table("slices", ranks=(rank,), columns=list(_SLICE_COLUMNS))
-    ts, dur = _integers(table, "ts"), _integers(table, "dur", missing=-1)
-    unfinished = dur < 0
-    last = int((ts + np.maximum(dur, 0)).max()) if len(ts) else 0
+    ts, dur = _integers(table, "ts"), np.maximum(_integers(table, "dur", missing=0), 0)
+    unfinished = table.column("dur").is_null().to_numpy()
+    last = int((ts + dur).max()) if len(ts) else 0
     end = np.where(unfinished, np.maximum(last, ts), ts + dur)
     track = _lookup(np.array([t.track_id for t in tracks], dtype=np.int64), _integers(table, "track_id"))
     order = _order(track, ts, end)
@@ -266,6 +268,7 @@ def _build(recording: Recording, rank: int) -> Timeline:
         graph=take(_integers(table, "graph_id")),
         module=take(_integers(table, "module_id")),
         stack=take(_integers(table, "stack_id")),
+        segment=take(_integers(table, "segment_id")),
         bytes=take(_integers(table, "bytes")),
         launch=_launches(recording, rank, slice_id),
         state=state,

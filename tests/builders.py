@@ -11,13 +11,16 @@ Times are ns. Parents, depths and lanes are worked out as an importer would.
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from stallscope.profiler.recording.ids import id_base
+from stallscope.profiler.recording.reader import Recording, open_recording
 from stallscope.profiler.recording.schema import TABLES
+from stallscope.profiler.recording.writer import RecordingWriter
 
 
 class MemoryRecording:
@@ -125,13 +128,26 @@ class TraceBuilder:
         return self.slice(thread, place, "python", ts, dur)
 
     def recording(self, *others: TraceBuilder) -> MemoryRecording:
-        """The recording of this rank and the others given."""
+        """The recording of this rank and the others given, in memory."""
         everyone = sorted((self, *others), key=lambda builder: builder.rank)
         rows: dict[str, list[dict[str, Any]]] = {
             name: [row for builder in everyone for row in builder.rows[name]] for name in TABLES
         }
         rows["slices"] = _nested(rows["slices"])
         return MemoryRecording(rows, tuple(builder.rank for builder in everyone))
+
+    def write(self, path: Path, *others: TraceBuilder) -> Recording:
+        """The same recording as files in the folder ``path``, opened."""
+        with RecordingWriter.create(path) as writer:
+            for builder in (self, *others):
+                memory = builder.recording()
+                rank = writer.rank(builder.rank)
+                for name in TABLES:
+                    table = memory.table(name)
+                    if table.num_rows:
+                        rank.append(name, table)
+                rank.close()
+        return open_recording(path)
 
 
 def _nested(slices: list[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -361,6 +361,23 @@ def test_windows_clip_and_keep_ids() -> None:
     assert part[["stall_id", "ts", "dur"]].to_numpy().tolist() == [[whole["stall_id"][0], 200 * US, 100 * US]]
 
 
+def test_the_same_from_files(tmp_path: Path) -> None:
+    traces = []
+    for rank in (0, 1):
+        trace = TraceBuilder(rank=rank)
+        main, gpu = trace.thread("main"), trace.stream(7)
+        trace.step(3, 0, 1000 * US)
+        trace.slice(main, "ProfilerStep#3", "annotation", 0, 1000 * US)
+        trace.python(main, "train.py(7): epoch", 0, 1000 * US)
+        trace.launched(main, gpu, call=(0, 5 * US), work=(10 * US, 100 * US))
+        trace.slice(main, "enumerate(DataLoader)#x", "input", 105 * US, (200 + rank) * US)
+        trace.launched(main, gpu, call=(500 * US, 5 * US), work=(510 * US, 100 * US))
+        traces.append(trace)
+    memory, files = traces[0].recording(traces[1]), traces[0].write(tmp_path / "run", traces[1])
+    pd.testing.assert_frame_equal(stalls(memory), stalls(files))
+    pd.testing.assert_frame_equal(step_breakdown(memory), step_breakdown(files))
+
+
 def test_a_step_that_is_not_there() -> None:
     scene = Scene()
     scene.kernel(0, 10)

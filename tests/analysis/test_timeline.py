@@ -53,6 +53,13 @@ def test_empty_rank() -> None:
     assert len(t) == 0 and t.devices == () and t.extent == (0, 0) and t.device_rows.tolist() == []
 
 
+def test_a_negative_length_is_none_and_not_unfinished() -> None:
+    trace = TraceBuilder()
+    trace.slice(trace.thread(), "x", "op", 100, -5)
+    t = timeline(trace.recording(), 0)
+    assert (t.ts.tolist(), t.end.tolist(), t.unfinished.tolist()) == ([100], [100], [False])
+
+
 def test_two_devices_are_kept_apart() -> None:
     trace = TraceBuilder()
     for index in (1, 0):
