@@ -9,6 +9,12 @@ import pytest
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 
+# Building the simulated accelerator takes a minute: all tests share what was built, though each has its own cache.
+os.environ.setdefault(
+    "STALLSCOPE_SIMULATED_ACCELERATOR_CACHE",
+    str(Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "stallscope" / "simulated_accelerator"),
+)
+
 
 @pytest.fixture(scope="session")
 def traces() -> Path:

@@ -20,8 +20,7 @@ def register(native: Any) -> None:
 
     def create(options: Any, _: Any) -> Any:
         gloo = dist.ProcessGroupGloo(options.store, options.group_rank, options.group_size, options.timeout)
-        name = getattr(options, "group_id", "") or ""
-        ranks = list(getattr(options, "global_ranks_in_group", None) or range(options.group_size))
-        return native.make_collectives(gloo, name, "", ranks)
+        ranks = list(options.global_ranks_in_group) or list(range(options.group_size))
+        return native.make_collectives(gloo, ranks)
 
     dist.Backend.register_backend(BACKEND, create, extended_api=True, devices=["sim"])

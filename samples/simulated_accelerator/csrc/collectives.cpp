@@ -5,6 +5,7 @@
 #include <ATen/record_function.h>
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 #include <torch/csrc/distributed/c10d/ParamCommsUtils.hpp>
+#include <torch/csrc/distributed/c10d/reducer_timer.hpp>
 #include <torch/csrc/utils/pybind.h>
 
 #include "clock.h"
@@ -112,12 +113,8 @@ struct Collective {
 
 class Collectives final : public c10d::Backend {
  public:
-  Collectives(BackendPtr gloo, std::string group, std::string description, std::vector<int64_t> ranks)
-      : Backend(gloo->getRank(), gloo->getSize()),
-        gloo_(std::move(gloo)),
-        group_(std::move(group)),
-        description_(std::move(description)),
-        ranks_(std::move(ranks)) {
+  Collectives(BackendPtr gloo, std::vector<int64_t> ranks)
+      : Backend(gloo->getRank(), gloo->getSize()), gloo_(std::move(gloo)), ranks_(std::move(ranks)) {
     streams_.fill(-1);
   }
 
@@ -231,14 +228,13 @@ class Collectives final : public c10d::Backend {
       ++sequence_;
     }
     RECORD_PARAM_COMMS_DATA(std::make_tuple(static_cast<int64_t>(sequence_), !what.meets_all),
-                            std::make_tuple(group_, description_), what.inputs, what.outputs, rank_, what.name,
+                            std::make_tuple(pg_uid_, pg_desc_), what.inputs, what.outputs, rank_, what.name,
                             elements(what.inputs), elements(what.outputs), dtype, std::vector<int64_t>(),
                             std::vector<int64_t>(), ranks_.empty() ? 0 : static_cast<int>(ranks_[0]), 1, size_);
     wait_on_stream(device, stream, device, current_stream(device));
-    keep_until_done(what.inputs, device, stream);
-    keep_until_done(what.outputs, device, stream);
+    keep_until_done(what.inputs, stream);
+    keep_until_done(what.outputs, stream);
     auto operation = make_operation(device, work_of(what, dtype), nullptr);
-    operation->metadata = metadata_of(what, dtype);
     operation->rendezvous = [gloo = gloo_, exchange = std::move(exchange), meets_all = what.meets_all](int64_t start) {
       return meet(*gloo, meets_all, start, exchange);
     };
@@ -261,30 +257,15 @@ class Collectives final : public c10d::Backend {
     return last;
   }
 
-  static void keep_until_done(const Tensors& tensors, int device, StreamId stream) {
+  static void keep_until_done(const Tensors& tensors, StreamId stream) {
     for (const at::Tensor& tensor : tensors) {
       device_allocator()->recordStream(tensor.storage().data_ptr(), c10::Stream(c10::Stream::UNSAFE, tensor.device(), stream));
     }
-    (void)device;
   }
 
   static Work work_of(const Collective& what, c10::ScalarType dtype);
 
-  std::string metadata_of(const Collective& what, c10::ScalarType dtype) const {
-    std::string ranks;
-    for (int64_t rank : ranks_) {
-      ranks += (ranks.empty() ? "[" : ", ") + std::to_string(rank);
-    }
-    return std::string("Collective name=") + what.name + "\nIn msg nelems=" + std::to_string(elements(what.inputs)) +
-           "\nOut msg nelems=" + std::to_string(elements(what.outputs)) + "\nGroup size=" + std::to_string(size_) +
-           "\ndtype=" + c10::toString(dtype) + "\nProcess Group Name=" + group_ +
-           "\nProcess Group Description=" + description_ + "\nProcess Group Ranks=" + ranks + "]" +
-           "\nSeq=" + std::to_string(sequence_);
-  }
-
   BackendPtr gloo_;
-  std::string group_;
-  std::string description_;
   std::vector<int64_t> ranks_;
   std::array<StreamId, kDevices> streams_{};
   uint64_t sequence_ = 0;
@@ -292,18 +273,30 @@ class Collectives final : public c10d::Backend {
 
 Work Collectives::work_of(const Collective& what, c10::ScalarType dtype) {
   const int64_t most = std::max(elements(what.inputs), elements(what.outputs));
-  const std::string name = std::string("sim::ccl::") + (what.name[0] == '_' ? what.name + 1 : what.name) + "_kernel<" +
-                           c10::toString(dtype) + ">";
-  return {interned(name), Queue::collective, OperationKind::collective,
+  const std::string name = std::string("ccl::") + (what.name[0] == '_' ? what.name + 1 : what.name);
+  return {kernel_name(name, dtype), Queue::collective, OperationKind::collective,
           most * static_cast<int64_t>(c10::elementSize(dtype)), 0};
 }
+
+// DistributedDataParallel's statistics, by the clock of the host as on the CPU.
+class HostTimer final : public c10d::Timer {
+ public:
+  explicit HostTimer(c10::Device) {}
+  std::optional<int64_t> measureDifference(Event start, Event end) override {
+    const std::optional<int64_t> from = getTimestamp(start);
+    const std::optional<int64_t> to = getTimestamp(end);
+    return from.has_value() && to.has_value() ? std::make_optional(*to - *from) : std::nullopt;
+  }
+};
 
 }  // namespace
 
 void bind_collectives(pybind11::module_& module) {
-  module.def("make_collectives", [](const BackendPtr& gloo, const std::string& group, const std::string& description,
-                                    const std::vector<int64_t>& ranks) -> BackendPtr {
-    return c10::make_intrusive<Collectives>(gloo, group, description, ranks);
+  c10d::TimerRegistry()->Register(kDeviceType, [](c10::Device device) -> std::unique_ptr<c10d::Timer> {
+    return std::make_unique<HostTimer>(device);
+  });
+  module.def("make_collectives", [](const BackendPtr& gloo, const std::vector<int64_t>& ranks) -> BackendPtr {
+    return c10::make_intrusive<Collectives>(gloo, ranks);
   });
 }
 

@@ -28,13 +28,10 @@ struct Registered {
 
   explicit Registered(c10::OperatorHandle handle) : computes(std::move(handle)) {}
 
-  // sim::gelu_kernel<float>
   const std::string* name_for(c10::ScalarType dtype) {
     auto& cached = names.at(static_cast<size_t>(dtype));
     if (cached.load() == nullptr) {
-      std::string type = c10::toString(dtype);
-      type[0] = static_cast<char>(std::tolower(type[0]));
-      cached = interned("sim::" + label + "_kernel<" + type + ">");
+      cached = kernel_name(label, dtype);
     }
     return cached;
   }
@@ -135,6 +132,24 @@ class HostArguments {
   const c10::FunctionSchema& schema_;
 };
 
+at::Tensor on_meta(const at::Tensor& tensor) {
+  return at::empty_strided(tensor.sizes(), tensor.strides(), tensor.options().device(c10::kMeta));
+}
+
+c10::IValue on_meta(const c10::IValue& value) {
+  if (value.isTensor() && value.toTensor().defined()) {
+    return on_meta(value.toTensor());
+  }
+  if (value.isTensorList()) {
+    c10::List<at::Tensor> shapes;
+    for (const at::Tensor& tensor : value.toTensorVector()) {
+      shapes.push_back(on_meta(tensor));
+    }
+    return shapes;
+  }
+  return value;
+}
+
 // out=torch.empty(0) asks the op for its size; ops without a rule of ours tell it on the meta device.
 void resize_empty_outputs(const c10::OperatorHandle& op, const std::vector<c10::IValue>& arguments) {
   const auto& schema = op.schema();
@@ -142,16 +157,10 @@ void resize_empty_outputs(const c10::OperatorHandle& op, const std::vector<c10::
   std::vector<std::pair<at::Tensor, at::Tensor>> outputs;
   bool wanted = false;
   for (size_t i = 0; i < arguments.size(); ++i) {
-    const c10::IValue& value = arguments[i];
-    if (!value.isTensor() || !value.toTensor().defined()) {
-      meta.push_back(value);
-      continue;
-    }
-    const at::Tensor& tensor = value.toTensor();
-    meta.emplace_back(at::empty_strided(tensor.sizes(), tensor.strides(), tensor.options().device(c10::kMeta)));
-    if (schema.arguments()[i].is_out()) {
-      outputs.emplace_back(tensor, meta.back().toTensor());
-      wanted = wanted || tensor.numel() == 0;
+    meta.push_back(on_meta(arguments[i]));
+    if (schema.arguments()[i].is_out() && arguments[i].isTensor()) {
+      outputs.emplace_back(arguments[i].toTensor(), meta.back().toTensor());
+      wanted = wanted || arguments[i].toTensor().numel() == 0;
     }
   }
   if (!wanted || !op.hasKernelForDispatchKey(c10::DispatchKey::Meta)) {

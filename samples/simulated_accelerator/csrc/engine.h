@@ -5,7 +5,8 @@
 // `duration_ns` later. One thread of the host computes the results in dependency order, up to `lookahead_ns` before the
 // start, and whoever waits for the device sleeps until the end. So a thread that the operating system wakes late, or a
 // core that another process uses, changes no time stamp on the device; only computing for longer than the operation
-// lasts does (CPU time, not elapsed time), and the log says so. Collectives have a thread of their own: they wait for peers.
+// lasts does (CPU time, not elapsed time), and the log says so. Collectives have a thread of their own: they wait for peers,
+// and end when the values have arrived at the earliest.
 #pragma once
 
 #include <algorithm>
@@ -69,7 +70,6 @@ struct Operation {
   std::function<void()> compute;
   // Collectives: given this rank's start, meets the peers and returns the start of the last of them.
   std::function<int64_t(int64_t)> rendezvous;
-  std::string metadata;  // for the trace: lines of key=value
 
   // Filled in by launch().
   StreamId stream = kDefaultStream;

@@ -82,6 +82,12 @@ int64_t bytes_of(const at::Tensor& tensor) {
   return tensor.defined() ? tensor.numel() * static_cast<int64_t>(tensor.itemsize()) : 0;
 }
 
+const std::string* kernel_name(const std::string& label, c10::ScalarType dtype) {
+  std::string type = c10::toString(dtype);
+  type[0] = static_cast<char>(std::tolower(type[0]));
+  return interned("sim::" + label + "_kernel<" + type + ">");
+}
+
 std::unique_ptr<Operation> make_operation(int device, const Work& work, std::function<void()> compute) {
   auto operation = std::make_unique<Operation>();
   operation->queue = work.queue;

@@ -32,6 +32,9 @@ struct Work {
   int64_t flops = 0;
 };
 
+// sim::gelu_kernel<float>
+const std::string* kernel_name(const std::string& label, c10::ScalarType dtype);
+
 std::unique_ptr<Operation> make_operation(int device, const Work& work, std::function<void()> compute);
 
 // Queues an operation; the call is a slice of the trace named `call`, which lasts until the end of the operation with `wait`.

@@ -8,7 +8,9 @@
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/equal_cpu_dispatch.h>
 #include <ATen/ops/masked_select_cpu_dispatch.h>
+#include <ATen/ops/mul.h>
 #include <ATen/ops/nonzero_cpu_dispatch.h>
+#include <ATen/ops/ones_like.h>
 #include <ATen/ops/resize_native.h>
 #include <ATen/ops/set_native.h>
 #include <ATen/ops/unfold_native.h>
@@ -181,9 +183,15 @@ void copy_across(const at::Tensor& from, const at::Tensor& to, bool wait) {
 void copy_between_devices(const at::Tensor& from, const at::Tensor& to) {
   const int source = from.device().index();
   const int target = to.device().index();
+  const bool direct = same_layout(from, to);
+  const at::Tensor sent = direct ? from : contiguous_as(from, to.scalar_type());
+  const at::Tensor landing = direct || to.is_contiguous() ? to : empty_on(target, to.sizes(), to.scalar_type());
   wait_on_stream(source, current_stream(source), target, current_stream(target));
-  copy_across(from, to, false);
+  copy_bytes(sent, landing, false);
   wait_on_stream(target, current_stream(target), source, current_stream(source));
+  if (!landing.is_same(to)) {
+    to.copy_(landing);
+  }
 }
 
 at::Tensor copy_from(const at::Tensor& source, const at::Tensor& target, bool non_blocking) {
@@ -263,6 +271,26 @@ at::Tensor masked_select(const at::Tensor& self, const at::Tensor& mask) {
   return counted(self, name, [view = host_view(self), chosen = host_view(mask)] { return at::cpu::masked_select(view, chosen); });
 }
 
+at::Tensor dropout_mask(const at::Tensor& like, double keep) {
+  static const std::string* name = interned("sim::bernoulli_kernel<bool>");
+  const int device = like.device().index();
+  at::Tensor mask = empty_like_on(like, c10::ScalarType::Bool);
+  launch_kernel(device, {name, Queue::vector, OperationKind::kernel, bytes_of(mask), 0},
+                [view = host_view(mask), keep, generator = kernel_generator(std::nullopt, device)]() mutable {
+                  view.bernoulli_(keep, generator);
+                });
+  return mask;
+}
+
+// The schema names no generator, so that it is the device's own.
+std::tuple<at::Tensor, at::Tensor> native_dropout(const at::Tensor& input, double p, std::optional<bool> train) {
+  if (!train.value_or(true) || p == 0) {
+    return {input.clone(), at::ones_like(input, input.options().dtype(c10::ScalarType::Bool))};
+  }
+  at::Tensor mask = dropout_mask(input, 1 - p);
+  return {at::mul(at::mul(input, mask), p == 1 ? 0.0 : 1 / (1 - p)), mask};
+}
+
 bool equal(const at::Tensor& self, const at::Tensor& other) {
   static const std::string* name = interned("sim::equal_kernel");
   auto same = std::make_shared<bool>(false);
@@ -294,6 +322,7 @@ void register_memory_ops() {
   ops->impl("nonzero", nonzero);
   ops->impl("masked_select", masked_select);
   ops->impl("equal", equal);
+  ops->impl("native_dropout", native_dropout);
 }
 
 }  // namespace sim

@@ -18,6 +18,10 @@ Tensors like_first(Arguments a) {
   return {empty_like_on(a[0].toTensor(), a[0].toTensor().scalar_type())};
 }
 
+Tensors two_like_first(Arguments a) {
+  return {like_first(a)[0], like_first(a)[0]};
+}
+
 Tensors like_second(Arguments a) {
   return {empty_like_on(a[1].toTensor(), a[1].toTensor().scalar_type())};
 }
@@ -38,6 +42,13 @@ Tensors one_wide_number(Arguments a) {
     dtype = a[1].toScalarType();
   }
   return {empty_on(self.device().index(), {}, dtype)};
+}
+
+Tensors broadcast(Arguments a) {
+  const at::Tensor& self = a[0].toTensor();
+  const at::Tensor& other = a[1].toTensor();
+  const at::Tensor& on_device = self.is_cpu() ? other : self;
+  return {empty_on(on_device.device().index(), at::infer_size(self.sizes(), other.sizes()), at::result_type(self, other))};
 }
 
 Tensors where_result(Arguments a) {
@@ -281,11 +292,14 @@ const std::vector<OpKernel>& allocating() {
   static const auto* kernels = new std::vector<OpKernel>{
       {"relu", Queue::vector, like_first, "clamp_min.out", false, clamp_at_zero},
       {"isnan", Queue::vector, flags_like_first, "isnan.out"},
+      {"floor_divide", Queue::vector, broadcast, "floor_divide.out"},
       {"where.self", Queue::vector, where_result, "where.self_out"},
       {"hardtanh", Queue::vector, like_first, "hardtanh.out"},
       {"hardtanh_backward", Queue::vector, like_second, "hardtanh_backward.grad_input"},
       {"hardswish", Queue::vector, like_first, "hardswish.out"},
       {"hardswish_backward", Queue::vector, like_second, "hardswish_backward.out"},
+      {"log_sigmoid_forward", Queue::vector, two_like_first, "", true},
+      {"log_sigmoid_backward", Queue::vector, like_second, "", true},
       {"flip", Queue::vector, like_first, "flip.out"},
       {"roll", Queue::vector, like_first, "roll.out"},
       {"max", Queue::vector, one_number, "", true},
@@ -298,8 +312,9 @@ const std::vector<OpKernel>& allocating() {
       {"embedding", Queue::vector, embedded, "", true},
       {"embedding_dense_backward", Queue::vector, embedding_gradient, "", true},
       {"multinomial", Queue::vector, drawn_indices, "multinomial.out"},
-      {"binary_cross_entropy", Queue::vector, cross_entropy_result, "binary_cross_entropy.out"},
+      {"binary_cross_entropy", Queue::vector, cross_entropy_result, "", true},
       {"binary_cross_entropy_backward", Queue::vector, like_second, "binary_cross_entropy_backward.grad_input"},
+      {"native_dropout_backward", Queue::vector, like_first, "native_dropout_backward.out"},
       {"native_layer_norm", Queue::vector, layer_norm_results, "", true},
       {"native_layer_norm_backward", Queue::vector, layer_norm_gradients, "", true},
       {"native_batch_norm", Queue::vector, batch_norm_results, "native_batch_norm.out"},

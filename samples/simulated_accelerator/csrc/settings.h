@@ -26,10 +26,10 @@ struct QueueSpeed {
 // One set for each device, read at every launch; a change holds from the next launch on.
 struct Settings {
   // Slow enough that one CPU core computes most results within their simulated time (measured: tests and README).
-  std::array<QueueSpeed, kQueues> queues{{{1.0e10, 6'000}, {2.0e9, 5'000}, {2.0e9, 8'000}, {2.0e9, 8'000}, {1.0e9, 20'000}}};
+  std::array<QueueSpeed, kQueues> queues{{{2.0e10, 5'000}, {4.0e9, 5'000}, {4.0e9, 8'000}, {4.0e9, 8'000}, {2.5e8, 20'000}}};
   std::atomic<int64_t> launch_latency_ns{4'000};    // from the end of the enqueue to the earliest start
   std::atomic<int64_t> launch_limit{1024};          // operations of one stream in flight before a launch blocks
-  std::atomic<int64_t> lookahead_ns{1'000'000};     // how long before its start an operation may be computed
+  std::atomic<int64_t> lookahead_ns{20'000'000};    // how long before its start an operation may be computed
   std::atomic<int64_t> compile_ns{0};               // first launch of an operation with these shapes; 0: no compiler
   std::atomic<int64_t> compiled_load_ns{200'000};   // the same, when the disk cache has it
   std::atomic<int64_t> malloc_ns{100'000};          // a segment from the device, after the caching allocator missed

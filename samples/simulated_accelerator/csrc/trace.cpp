@@ -5,7 +5,6 @@
 #include <unistd.h>
 
 #include <mutex>
-#include <sstream>
 
 #include "clock.h"
 
@@ -33,7 +32,6 @@ struct HostCall {
 
 struct DeviceRecord {
   const std::string* name;
-  std::string metadata;
   int64_t start_ns;
   int64_t end_ns;
   int64_t bytes;
@@ -43,6 +41,9 @@ struct DeviceRecord {
   int32_t stream;
   Queue queue;
   ActivityType type;
+  // Waits only: which stream, and the call that recorded the event there.
+  int64_t waits_for = 0;
+  uint32_t record_correlation = 0;
 };
 
 struct Records {
@@ -167,8 +168,9 @@ class Session final : public libkineto::IActivityProfilerSession {
     libkineto::GenericTraceActivity& activity = *buffer_.activities.back();
     activity.startTime = start;
     activity.endTime = end;
-    activity.id = static_cast<int32_t>(correlation);
     activity.linked = linked && host_operation != 0 ? linked(static_cast<int32_t>(host_operation)) : nullptr;
+    // Kineto writes the id as that of the op where there is none; ids of ops and of calls are not the same numbers.
+    activity.id = activity.linked == nullptr ? 0 : static_cast<int32_t>(correlation);
     activity.addMetadata("correlation", correlation);
     return activity;
   }
@@ -201,7 +203,8 @@ class Session final : public libkineto::IActivityProfilerSession {
     activity.addMetadata("device", operation.device);
     activity.addMetadata("stream", operation.stream);
     if (operation.type == ActivityType::CUDA_SYNC) {
-      add_members(activity, operation.metadata);
+      activity.addMetadata("wait_on_stream", operation.waits_for);
+      activity.addMetadata("wait_on_cuda_event_record_corr_id", operation.record_correlation);
       return activity;
     }
     activity.flow.id = operation.correlation;
@@ -209,22 +212,7 @@ class Session final : public libkineto::IActivityProfilerSession {
     activity.flow.start = 0;
     activity.addMetadataQuoted("queue", kQueueNames[static_cast<int>(operation.queue)]);
     activity.addMetadata("bytes", operation.bytes);
-    add_members(activity, operation.metadata);
     return activity;
-  }
-
-  // `members` is `key=value` lines; a value that is no JSON number is quoted.
-  static void add_members(libkineto::GenericTraceActivity& activity, const std::string& members) {
-    std::istringstream lines(members);
-    for (std::string line; std::getline(lines, line);) {
-      const size_t split = line.find('=');
-      const std::string value = line.substr(split + 1);
-      if (!value.empty() && value.find_first_not_of("-0123456789") == std::string::npos) {
-        activity.addMetadata(line.substr(0, split), value);
-      } else {
-        activity.addMetadataQuoted(line.substr(0, split), value);
-      }
-    }
   }
 
   std::set<ActivityType> wanted_;
@@ -288,7 +276,7 @@ void trace_operation(int device, const Operation& operation, int64_t start_ns, i
     return;
   }
   std::lock_guard lock(records().mutex);
-  records().operations.push_back({operation.name, operation.metadata, start_ns, end_ns, operation.bytes,
+  records().operations.push_back({operation.name, start_ns, end_ns, operation.bytes,
                                   operation.host_operation, operation.correlation, device,
                                   static_cast<int32_t>(operation.stream), operation.queue, type_of(operation.kind)});
 }
@@ -298,11 +286,10 @@ void trace_stream_wait(int device, StreamId stream, const WaitSource& source, in
     return;
   }
   static const std::string* name = interned("Stream Wait Event");
-  const std::string members = "wait_on_stream=" + std::to_string(source.stream) +
-                              "\nwait_on_cuda_event_record_corr_id=" + std::to_string(source.record_correlation);
   std::lock_guard lock(records().mutex);
-  records().operations.push_back({name, members, start_ns, end_ns, 0, source.host_operation, source.wait_correlation, device,
-                                  static_cast<int32_t>(stream), Queue::vector, ActivityType::CUDA_SYNC});
+  records().operations.push_back({name, start_ns, end_ns, 0, source.host_operation, source.wait_correlation, device,
+                                  static_cast<int32_t>(stream), Queue::vector, ActivityType::CUDA_SYNC, source.stream,
+                                  source.record_correlation});
 }
 
 void register_profiler() {
