@@ -2,8 +2,8 @@
 
 Every file is sorted in itself, so a k-way merge does it: from each file some rows are held; those that no file can
 undercut any more are sorted together and written. Memory: ``HELD_ROWS`` rows over all files and one row group of
-output (about 300 MB for slices with long args), for any number of rows. More than ``FAN_IN`` files are merged in
-several rounds, each of which leaves a readable recording.
+output, for any number of rows; a process that merged 1.2 to 4.8 million slices with 90 bytes of args each stayed below
+480 MB. More than ``FAN_IN`` files are merged in several rounds, each of which leaves a readable recording.
 
 Tables whose order is by text (devices, losses, ...) are small and sorted whole.
 """
@@ -20,11 +20,11 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from .layout import TableFile, all_table_files, table_files
-from .parquet_files import sync_folder, temporary_name, write_parquet
+from .parquet_files import ROW_GROUP_ROWS, RUN_GROUP_ROWS, sync_folder, temporary_name, write_parquet
 from .rows import in_order
 from .schema import Table
 
-HELD_ROWS = 262_144
+HELD_ROWS = 131_072
 """Rows of all files together that a merge holds."""
 
 SMALLEST_BATCH = 4096
@@ -40,21 +40,29 @@ Keys = list[np.ndarray[Any, np.dtype[np.int64]]]
 
 
 def compact(attempt: Path, table: Table) -> None:
-    """Merges the table's files into one and removes those that it replaces; does nothing where there is one already.
+    """Merges the table's files into one and removes those that it replaces; does nothing where that is done already.
 
     Raises:
         OSError: The disk is full: the parts stay as they are.
         pyarrow.ArrowException: A part is damaged: all parts stay as they are.
     """
-    files = table_files(attempt, table.name)
-    while len(files) > 1:
-        for group in _groups(files):
-            if len(group) > 1:
-                _merge_into_one(attempt / table.name, table, group)
-        files = table_files(attempt, table.name)
+    while (files := table_files(attempt, table.name)) and not _is_final(files):
+        groups = _groups(files)
+        group_rows = ROW_GROUP_ROWS if len(groups) == 1 else RUN_GROUP_ROWS
+        for group in groups:
+            if len(group) > 1 or len(groups) == 1:
+                _merge_into_one(attempt / table.name, table, group, group_rows)
     for file in all_table_files(attempt, table.name):
         if file not in files:
             file.path.unlink(missing_ok=True)
+
+
+def _is_final(files: Sequence[TableFile]) -> bool:
+    """Whether there is one file, in row groups of full size."""
+    if len(files) > 1:
+        return False
+    metadata = pq.read_metadata(files[0].path)
+    return bool(metadata.num_row_groups <= -(-metadata.num_rows // ROW_GROUP_ROWS))
 
 
 def _groups(files: Sequence[TableFile]) -> list[Sequence[TableFile]]:
@@ -94,7 +102,7 @@ class _Run:
 
     def __init__(self, path: Path, table: Table, batch_rows: int) -> None:
         self._table = table
-        self._batches = pq.ParquetFile(path).iter_batches(batch_size=batch_rows)
+        self._batches = pq.ParquetFile(path, pre_buffer=False).iter_batches(batch_size=batch_rows, use_threads=False)
         self._rows: pa.Table = table.schema.empty_table()
         self._keys: Keys = []
         self.is_exhausted = False
@@ -139,13 +147,15 @@ def _key(column: pa.ChunkedArray) -> np.ndarray[Any, np.dtype[np.int64]]:
     return key
 
 
-def _merge_into_one(folder: Path, table: Table, files: Sequence[TableFile]) -> None:
+def _merge_into_one(folder: Path, table: Table, files: Sequence[TableFile], group_rows: int) -> None:
     temporary = temporary_name(folder / "merged")
+    final = folder / f"sorted-{files[0].first:05d}-{files[-1].last:05d}.parquet"
     try:
-        write_parquet(temporary, table, merged([file.path for file in files], table))
-        temporary.replace(folder / f"sorted-{files[0].first:05d}-{files[-1].last:05d}.parquet")
+        write_parquet(temporary, table, merged([file.path for file in files], table), group_rows=group_rows)
+        temporary.replace(final)
     finally:
         temporary.unlink(missing_ok=True)
     sync_folder(folder)
     for file in files:
-        file.path.unlink(missing_ok=True)
+        if file.path != final:
+            file.path.unlink(missing_ok=True)

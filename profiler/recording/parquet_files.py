@@ -21,6 +21,9 @@ from .schema import SCHEMA_VERSION, Table
 ROW_GROUP_ROWS = 131_072
 """Between the 64k and 256k rows at which a window of one track is read fastest."""
 
+RUN_GROUP_ROWS = 16_384
+"""The same in files that are still to be merged: a merge holds a row group's dictionaries of every file at once."""
+
 CONTENT_KEY = b"stallscope.content"
 """Footer entry: a digest of every byte before the footer. Two files with the same footer hold the same rows."""
 
@@ -61,7 +64,9 @@ class _DigestingFile(io.RawIOBase):
         return self._digest.hexdigest()
 
 
-def write_parquet(path: Path, table: Table, batches: Iterable[pa.Table | pa.RecordBatch]) -> int:
+def write_parquet(
+    path: Path, table: Table, batches: Iterable[pa.Table | pa.RecordBatch], *, group_rows: int = ROW_GROUP_ROWS
+) -> int:
     """Writes one Parquet file, fsyncs it, and returns its number of rows.
 
     The file is plain Parquet 2.6: integers delta-encoded, repeated text as a dictionary, zstd pages with checksums, and
@@ -71,6 +76,7 @@ def write_parquet(path: Path, table: Table, batches: Iterable[pa.Table | pa.Reco
         path: The file, which must not be one that a reader already knows.
         table: Its schema.
         batches: Rows that already have the table's schema.
+        group_rows: Rows of a row group.
 
     Raises:
         OSError: The disk is full, or the folder cannot be written.
@@ -79,8 +85,8 @@ def write_parquet(path: Path, table: Table, batches: Iterable[pa.Table | pa.Reco
     with path.open("wb") as file:
         sink = _DigestingFile(file)
         with pq.ParquetWriter(sink, _file_schema(table), **_options(table)) as writer:
-            for group in _row_groups(batches):
-                writer.write_table(group, row_group_size=ROW_GROUP_ROWS)
+            for group in _row_groups(batches, group_rows):
+                writer.write_table(group, row_group_size=group_rows)
                 rows += group.num_rows
             writer.add_key_value_metadata({CONTENT_KEY.decode(): sink.hexdigest()})
         file.flush()
@@ -88,19 +94,19 @@ def write_parquet(path: Path, table: Table, batches: Iterable[pa.Table | pa.Reco
     return rows
 
 
-def _row_groups(batches: Iterable[pa.Table | pa.RecordBatch]) -> Iterator[pa.Table]:
-    """The same rows in tables of ROW_GROUP_ROWS rows, the last one shorter."""
+def _row_groups(batches: Iterable[pa.Table | pa.RecordBatch], group_rows: int) -> Iterator[pa.Table]:
+    """The same rows in tables of ``group_rows`` rows, the last one shorter."""
     waiting: list[pa.Table] = []
     count = 0
     for batch in batches:
         waiting.append(pa.Table.from_batches([batch]) if isinstance(batch, pa.RecordBatch) else batch)
         count += batch.num_rows
-        if count < ROW_GROUP_ROWS:
+        if count < group_rows:
             continue
         rows = pa.concat_tables(waiting)
-        whole = count - count % ROW_GROUP_ROWS
-        for start in range(0, whole, ROW_GROUP_ROWS):
-            yield _with_small_dictionaries(rows.slice(start, ROW_GROUP_ROWS))
+        whole = count - count % group_rows
+        for start in range(0, whole, group_rows):
+            yield _with_small_dictionaries(rows.slice(start, group_rows))
         waiting, count = [rows.slice(whole)], count - whole
     if count:
         yield _with_small_dictionaries(pa.concat_tables(waiting))

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from .errors import CaptureError
 from .layout import all_table_files
-from .parquet_files import name_part, temporary_name, write_parquet
+from .parquet_files import ROW_GROUP_ROWS, RUN_GROUP_ROWS, name_part, temporary_name, write_parquet
 from .rows import in_order, is_in_order
 from .schema import Table
 
@@ -59,7 +59,7 @@ class PartBuffer:
         """
         if not self._waiting or (self._rows < PART_ROWS and time.monotonic() - self._since < age_s):
             return
-        self._write([in_order(self._table, pa.concat_tables(self._waiting))])
+        self._write([in_order(self._table, pa.concat_tables(self._waiting))], RUN_GROUP_ROWS)
         self._waiting, self._rows = [], 0
 
     def write_sorted(self, batches: Iterable[pa.Table]) -> int:
@@ -69,13 +69,13 @@ class PartBuffer:
             CaptureError: They are not in order.
             OSError: The disk is full.
         """
-        return self._write(_checked(self._table, batches))
+        return self._write(_checked(self._table, batches), ROW_GROUP_ROWS)
 
-    def _write(self, batches: Iterable[pa.Table]) -> int:
+    def _write(self, batches: Iterable[pa.Table], group_rows: int) -> int:
         self._folder.mkdir(exist_ok=True)
         temporary = temporary_name(self._folder / "part")
         try:
-            rows = write_parquet(temporary, self._table, batches)
+            rows = write_parquet(temporary, self._table, batches, group_rows=group_rows)
             if rows:
                 taken = [file.last for file in all_table_files(self._attempt, self._table.name)]
                 name_part(temporary, self._folder, max(taken, default=-1) + 1)

@@ -332,10 +332,10 @@ def test_a_damaged_part_is_counted_and_the_rest_is_read(tmp_path: Path, kind: st
 
 
 def test_the_whole_row_groups_of_a_damaged_file_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from stallscope.profiler.recording import parquet_files
+    from stallscope.profiler.recording import part_buffer
 
-    monkeypatch.setattr(parquet_files, "ROW_GROUP_ROWS", 50)
-    writer = record(tmp_path)
+    monkeypatch.setattr(part_buffer, "RUN_GROUP_ROWS", 50)
+    writer = record(tmp_path, close=False)
     file = table_files(writer.folder, "slices")[0].path
     damage(file, "page")
     recording = open_recording(tmp_path)

@@ -8,11 +8,12 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from stallscope.profiler.recording import compaction
+from stallscope.profiler.recording import compaction, part_buffer
 from stallscope.profiler.recording.errors import CaptureError, UsageError
 from stallscope.profiler.recording.layout import table_files
 from stallscope.profiler.recording.reader import Recording, open_recording
@@ -132,6 +133,59 @@ def test_every_table_can_be_read_where_it_has_no_rows(three_ranks: Recording) ->
         if name not in ("slices", "counters"):
             assert three_ranks.table(name).num_rows == 0
             assert three_ranks.table(name).schema.equals(table.schema)
+
+
+def test_merging_holds_few_rows_however_many_there_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compaction, "HELD_ROWS", 600)
+    monkeypatch.setattr(compaction, "SMALLEST_BATCH", 10)
+    held = []
+    real = compaction._settled
+
+    def settled(runs: Any) -> Any:
+        held.append(sum(run.count for run in runs))
+        return real(runs)
+
+    monkeypatch.setattr(compaction, "_settled", settled)
+    writer = RecordingWriter.create(tmp_path).rank(0)
+    for part in range(12):
+        writer.append("slices", slices(500, seed=part, first=500 * part))
+        writer.flush()
+    writer.close()
+    assert len(held) > 10
+    assert max(held) <= 600
+    ids = open_recording(tmp_path).table("slices").column("slice_id").to_pylist()
+    assert sorted(ids) == list(range(6000))
+
+
+def test_a_closed_rank_has_one_file_a_table_in_large_row_groups(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(part_buffer, "RUN_GROUP_ROWS", 10)
+    monkeypatch.setattr(compaction, "ROW_GROUP_ROWS", 80)
+    for parts in (1, 3):
+        writer = RecordingWriter.create(tmp_path / str(parts)).rank(0)
+        for part in range(parts):
+            writer.append("slices", slices(100, seed=part, first=100 * part))
+            writer.flush()
+        assert pq.read_metadata(table_files(writer.folder, "slices")[0].path).num_row_groups == 10
+        writer.close()
+        (file,) = table_files(writer.folder, "slices")
+        metadata = pq.read_metadata(file.path)
+        groups = [metadata.row_group(group).num_rows for group in range(metadata.num_row_groups)]
+        assert groups == ([80, 20] if parts == 1 else [80, 80, 80, 60])
+        assert sorted((writer.folder / "slices").iterdir()) == [file.path]
+
+
+def test_the_encodings_are_what_was_chosen(tmp_path: Path) -> None:
+    writer = RecordingWriter.create(tmp_path).rank(0)
+    writer.append("slices", slices(500))
+    writer.close()
+    group = pq.read_metadata(table_files(writer.folder, "slices")[0].path).row_group(0)
+    columns = {group.column(place).path_in_schema: group.column(place) for place in range(group.num_columns)}
+    assert all(column.compression == "ZSTD" for column in columns.values())
+    assert "DELTA_BINARY_PACKED" in columns["ts"].encodings
+    assert all("RLE_DICTIONARY" in columns[name].encodings for name in ("name", "dur", "args"))
+    assert all(columns[name].has_column_index for name in ("ts", "track_id"))
 
 
 def test_sorted_rows_go_straight_into_one_part(tmp_path: Path) -> None:
