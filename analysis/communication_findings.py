@@ -44,8 +44,8 @@ def _waits(recording: Recording, scope: Scope, exposed: Ints) -> dict[int, tuple
     A rank whose waiting is less than four times the error of the clocks is left out: it may be nothing.
     """
     parts, waits = collective_parts(recording), peer_waits(recording)
-    told = waits.told & (parts.rank == scope.rank) & parts.on_device & (waits.wait_ns > 0) & (waits.last_rank >= 0)
-    told &= waits.last_rank != scope.rank
+    told = waits.told & (parts.rank == scope.rank) & parts.on_device & (waits.wait_ns > 0)
+    told &= waits.last_is_certain & (waits.last_rank != scope.rank)
     result = {}
     for peer in np.unique(waits.last_rank[told]).tolist():
         mine = np.flatnonzero(told & (waits.last_rank == peer))

@@ -122,17 +122,17 @@ def findings(recording: Recording, *, ranks: tuple[int, ...] | None = None) -> F
 
 
 def _scopes(recording: Recording, rank: int) -> list[Scope]:
-    """What each device of a rank is judged by: its steady steps, or its window."""
+    """What each device of a rank is judged by: its steady steps; where it did nothing in them, its window."""
     scopes = []
     for device in rank_activity(recording, rank).devices:
         selection = device_selection(recording, rank, device)
-        starts, ends = selection.starts, selection.ends
-        if not selection.steps:
-            starts, ends = (np.array([edge], dtype=np.int64) for edge in device.window)
+        starts, ends, steps = selection.starts, selection.ends, selection.steps
+        if not steps or (starts == ends).all():
+            starts, ends, steps = *(np.array([edge], dtype=np.int64) for edge in device.window), 0
         total = int((ends - starts).sum())
         if total > 0:
             states = {name: int(sums.sum()) for name, sums in states_within(device, starts, ends).items()}
-            scopes.append(Scope(rank, device, starts, ends, selection.steps, total, states))
+            scopes.append(Scope(rank, device, starts, ends, steps, total, states))
     return scopes
 
 
@@ -221,5 +221,5 @@ def _cold_start(rank: int, cut: StepCut) -> ColdStart | None:
     if not len(cut) or steady.all():
         return None
     dur = cut.ends - cut.starts
-    typical = int(np.median(dur[steady])) if steady.any() else None
+    typical = int(np.median(dur[steady & (dur > 0)])) if (steady & (dur > 0)).any() else None
     return ColdStart(rank, int((~steady).sum()), int(dur[~steady].sum()), typical)

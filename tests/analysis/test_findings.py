@@ -118,6 +118,16 @@ def test_preparation_is_in_no_average_but_told_apart() -> None:
     assert (cold.rank, cold.steps) == (0, 1) and cold.steady_step_ns == STEP * US
 
 
+def test_steady_steps_without_work_leave_the_whole_window() -> None:
+    run = Run(steps=2)
+    run.host("_compile.compile_inner (dynamo_timed)", "compile", 100, 9000)
+    run.kernel(10, 20, 30)
+    run.kernel(9200, 9210, 700)
+    found = run.found()
+    assert [(finding.kind, finding.per) for finding in found.findings] == [("compile", "window")]
+    assert found.cold_starts[0].steady_step_ns is None
+
+
 def test_communication_of_one_rank_cannot_be_told_apart() -> None:
     run = Run()
     for start in run.starts:
