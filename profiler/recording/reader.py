@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from .cache import DerivedCache
 from .errors import FormatError, UsageError
@@ -252,10 +253,11 @@ class Recording:
 
 
 def _footer_problem(path: Path) -> str | None:
+    """Why the file cannot be read at all; None where its footer is whole."""
     try:
-        footer(path)
-    except FormatError as error:
-        return error.message
+        pq.read_metadata(path)
+    except (pa.ArrowException, OSError) as error:
+        return str(error).partition("\n")[0]
     return None
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -147,21 +148,34 @@ def _read_groups(
 
 
 def _row_groups(parquet: pq.ParquetFile, table: Table, window: Window | None) -> list[int]:
-    """The row groups that can hold rows of the window, as far as the bounds of ``ts`` tell."""
+    """The row groups that can hold rows of the window, as far as the bounds of ``ts`` and ``dur`` tell."""
     metadata = parquet.metadata
     groups = list(range(metadata.num_row_groups))
     names = parquet.schema_arrow.names
     if window is None or "ts" not in names:
         return groups
-    position = next(i for i in range(metadata.num_columns) if metadata.schema.column(i).path == "ts")
+    position = {metadata.schema.column(place).path: place for place in range(metadata.num_columns)}
     has_duration = "dur" in names and table.name != "losses"
     kept = []
     for group in groups:
-        bounds = metadata.row_group(group).column(position).statistics
-        is_known = bounds is not None and bounds.has_min_max
-        if not is_known or (bounds.min < window[1] and (has_duration or bounds.max >= window[0])):
+        columns = metadata.row_group(group)
+        ts = columns.column(position["ts"]).statistics
+        dur = columns.column(position["dur"]).statistics if has_duration else None
+        if _can_reach(ts, dur, window, has_duration=has_duration):
             kept.append(group)
     return kept
+
+
+def _can_reach(ts: Any, dur: Any, window: Window, *, has_duration: bool) -> bool:
+    """Whether a row group may hold a row of the window, from its statistics; True where they do not tell."""
+    if ts is None or not ts.has_min_max:
+        return True
+    if ts.min >= window[1]:
+        return False
+    if not has_duration:
+        return bool(ts.max >= window[0])
+    is_bounded = dur is not None and dur.has_min_max and dur.has_null_count and dur.null_count == 0
+    return not is_bounded or bool(ts.max + dur.max >= window[0])
 
 
 def _fitted(rows: pa.Table, table: Table, columns: Sequence[str], path: Path) -> pa.Table:

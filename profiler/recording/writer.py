@@ -153,6 +153,7 @@ class RankWriter:
         self._buffers: dict[str, PartBuffer] = {}
         self._next_id = attempt_base(self.rank, self.attempt) if first_id is None else first_id
         self._closed = threading.Event()
+        self._process_id = os.getpid()
         if heartbeat_s is not None:
             threading.Thread(target=self._beat, args=(heartbeat_s,), name="stallscope-heartbeat", daemon=True).start()
 
@@ -218,8 +219,9 @@ class RankWriter:
             self._close_parts(PART_SECONDS)
 
     def close(self, status: str = "completed", **fields: Any) -> None:
-        """Closes the last parts, merges each table's, and writes the final status. Closing again does nothing.
+        """Closes the last parts, merges each table's, and writes the final status.
 
+        Closing again does nothing, nor does closing in a process that was forked from the writer's, as by a DataLoader.
         A merge that fails, as on a full disk, leaves the parts as they are: nothing is lost, and rank.json says so.
 
         Args:
@@ -231,7 +233,7 @@ class RankWriter:
                 be tried again.
         """
         with self._lock:
-            if self._closed.is_set():
+            if self._closed.is_set() or os.getpid() != self._process_id:
                 return
             self._close_parts(0.0)
             problems = [problem for name in self._buffers if (problem := self._compact(name))]
@@ -295,6 +297,8 @@ class RankWriter:
     def _must_be_open(self) -> None:
         if self._closed.is_set():
             raise CaptureError(f"rank {self.rank} in {self.folder} is closed: it takes no more rows.")
+        if os.getpid() != self._process_id:
+            raise CaptureError(f"rank {self.rank} in {self.folder} is written by the process that forked this one.")
 
     def __enter__(self) -> Self:
         return self

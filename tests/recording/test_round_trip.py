@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -155,6 +156,57 @@ def test_merging_holds_few_rows_however_many_there_are(tmp_path: Path, monkeypat
     assert max(held) <= 600
     ids = open_recording(tmp_path).table("slices").column("slice_id").to_pylist()
     assert sorted(ids) == list(range(6000))
+
+
+def test_a_kill_between_the_merge_and_the_removal_of_parts_doubles_no_row(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    writer = RecordingWriter.create(tmp_path).rank(0)
+    for part in range(3):
+        writer.append("slices", slices(50, seed=part, first=50 * part))
+        writer.flush()
+    with monkeypatch.context() as killed:
+        killed.setattr(Path, "unlink", lambda *_, **__: None)
+        compaction.compact(writer.folder, TABLES["slices"])
+    left = [path.name for path in (writer.folder / "slices").iterdir() if path.suffix == ".parquet"]
+    assert len(left) == 4, "the merged file and the parts that it replaces"
+    recording = open_recording(tmp_path)
+    assert sorted(recording.table("slices").column("slice_id").to_pylist()) == list(range(150))
+    assert recording.sql("select count(*) n from slices").to_pylist() == [{"n": 150}]
+    compaction.compact(writer.folder, TABLES["slices"])
+    assert [file.path.name for file in table_files(writer.folder, "slices")] == ["sorted-00000-00002.parquet"]
+    assert len(list((writer.folder / "slices").glob("*.parquet"))) == 1
+
+
+def test_a_forked_child_cannot_write_into_its_parents_rank(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    writer = RecordingWriter.create(tmp_path).rank(0)
+    writer.append("slices", slices(5))
+    with monkeypatch.context() as child:
+        child.setattr(os, "getpid", lambda: -1)
+        with pytest.raises(CaptureError, match="written by the process that forked this one"):
+            writer.append("slices", slices(5))
+        writer.close()
+    assert open_recording(tmp_path).rank_info(0)["status"] == "running"
+    writer.close()
+    assert open_recording(tmp_path).table("slices").num_rows == 5
+
+
+def test_a_window_skips_the_row_groups_that_cannot_reach_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(part_buffer, "RUN_GROUP_ROWS", 10)
+    writer = RecordingWriter.create(tmp_path).rank(0)
+    writer.append("slices", as_columns([(0, 100 * n, 50, "a") for n in range(100)], 0))
+    writer.flush()
+    read: list[int] = []
+    real = pq.ParquetFile.read_row_groups
+
+    def counted(file: Any, groups: list[int], **options: Any) -> pa.Table:
+        read.extend(groups)
+        return real(file, groups, **options)
+
+    monkeypatch.setattr(pq.ParquetFile, "read_row_groups", counted)
+    window = open_recording(tmp_path).table("slices", window=(5000, 5100))
+    assert window.column("ts").to_pylist() == [5000]
+    assert read == [5]
 
 
 def test_a_closed_rank_has_one_file_a_table_in_large_row_groups(
