@@ -28,7 +28,7 @@ WORDING: dict[str, Wording] = {
         "Replace the op with one that the device has, or move it out of the step.",
     ),
     "compile": Wording(
-        "Compiling inside the step",
+        "Compiling, or loading code for its first use, inside the step",
         "Keep shapes and Python values that the graph depends on constant (mark_dynamic, padding), or warm up before.",
     ),
     "synchronization": Wording(
