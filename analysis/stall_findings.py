@@ -100,7 +100,8 @@ def _evidence(t: Timeline, scope: Scope, kind: str, rows: StallRows) -> str:
     unit = f" per {scope.unit}" if scope.steps else ""
     dur, count = int(rows.dur.sum()), len(rows)
     movement = int(rows.dur[rows.state == DATA_MOVEMENT].sum())
-    text = f"{duration_text(scope.per_unit(dur))}{unit} in {_per(count, scope)} piece{'' if _per(count, scope) == '1' else 's'}{unit}"
+    pieces = _per(count, scope)
+    text = f"{duration_text(scope.per_unit(dur))}{unit} in {pieces} {'piece' if pieces == '1' else 'pieces'}{unit}"
     text += f", the longest {duration_text(int(rows.dur.max()))}"
     if movement and kind not in ("copy", "pageable_copy"):
         text += f"; {duration_text(scope.per_unit(movement))} of it are copies"
