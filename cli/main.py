@@ -17,6 +17,7 @@ import click
 from ..profiler.recording.errors import StallscopeError
 
 SECTIONS: dict[str, dict[str, str]] = {
+    "Record": {"record": "record"},
     "Explain": {
         "summary": "summary",
         "steps": "steps",
@@ -34,6 +35,7 @@ SECTIONS: dict[str, dict[str, str]] = {
         "export": "export",
         "trim": "trim",
         "merge": "merge",
+        "redact": "redact",
     },
     "This machine": {"doctor": "doctor"},
 }
@@ -79,6 +81,8 @@ class CommandGroup(click.Group):
         """The command that the first argument names; an unknown one fails with the nearest names there are."""
         if args and not args[0].startswith("-") and args[0] not in _MODULES:
             ctx.fail(unknown_word("command", args[0], list(_MODULES)))
+        if args[:1] != ["record"]:  # there, stdout is the recorded program's
+            _escape_what_stdout_cannot_hold()
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -93,7 +97,6 @@ class CommandGroup(click.Group):
 
     def invoke(self, ctx: click.Context) -> Any:
         """Runs the command; what goes wrong becomes a ``ReportedError``, with the traceback first under --debug."""
-        _escape_what_stdout_cannot_hold()
         try:
             return super().invoke(ctx)
         except (click.ClickException, click.exceptions.Exit, click.Abort, KeyboardInterrupt, SystemExit):

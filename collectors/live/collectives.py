@@ -34,7 +34,7 @@ class CollectivesCollector:
 
     name = "collectives"
     details = ("always", "low", "normal", "deep")
-    needs = ("torch.distributed",)
+    needs = ("torch", "torch.distributed")
 
     def __init__(self) -> None:
         self._patches: Patches | None = None

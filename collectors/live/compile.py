@@ -32,7 +32,7 @@ class CompileCollector:
 
     name = "compile"
     details = ("always", "low", "normal", "deep")
-    needs = ("torch._dynamo",)
+    needs = ("torch", "torch._dynamo")
 
     def __init__(self) -> None:
         self._open: dict[int, list[OpenSlice]] = {}
@@ -88,12 +88,14 @@ class CompileCollector:
         identifier = _compile_id(arguments)
         opened = rows.begin(f"torch.compile {identifier or ''}".strip(), "compile", rows.stack_here(1))
         self._open.setdefault(threading.get_ident(), []).append(opened)
+        self._context.suspend_tracing("compilation")
 
     def _compile_ends(self, arguments: Any = None) -> None:
         opened = self._open.get(threading.get_ident())
         if opened:
             one = opened.pop()
             self._ended.append((one, self._context.rows.leave(one), _compile_id(arguments)))
+            self._context.resume_tracing()
 
     def _write(self) -> None:
         with self._lock:

@@ -6,12 +6,18 @@ with each sample, from the kernel, so a thread that wanted to run and was not le
 
 from __future__ import annotations
 
+import gc
 import sys
 import threading
 import time
 
 from ...profiler.recording.collector import CaptureContext
 from .thread_times import ScheduleReader, ThreadTimes, state_between
+
+COLLECTS_WHILE_ALLOCATING = sys.version_info < (3, 12)
+"""Before 3.12 making a frame object could set off a garbage collection, whose callbacks let the watched thread run on:
+the frame object then points to a frame that is gone, and the process ends. So collections are off for the few
+microseconds of a look."""
 
 
 class SamplerCollector:
@@ -52,12 +58,23 @@ class SamplerCollector:
             # A late sample is not made up for: two in a row would count one moment twice.
             due = max(due + period, time.monotonic())
             self._quit.wait(max(0.0, due - time.monotonic()))
+            sys.setprofile(None)  # torch's profiler traces every thread that is there; this one is not the program's
             if not self._quit.is_set():
                 self._take()
 
     def _sample(self) -> None:
         if not self._context.active:
             return
+        collects = COLLECTS_WHILE_ALLOCATING and gc.isenabled()
+        if collects:
+            gc.disable()
+        try:
+            self._look()
+        finally:
+            if collects:
+                gc.enable()
+
+    def _look(self) -> None:
         rows = self._context.rows
         frames = sys._current_frames()
         now = rows.now()

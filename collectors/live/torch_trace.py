@@ -18,18 +18,25 @@ from typing import Any
 from ...profiler.recording.collector import CaptureContext, StepEnd
 from ...profiler.recording.ids import SEGMENT_IDS, attempt_base
 from ...profiler.recording.segments import BYTES_PER_ID, RAW, Segment, write_sidecar
+from .first_use import FirstUse
 from .foreign_profiler import ForeignSessions, session_active
-from .torch_options import accelerator, profiler_arguments, vendor_config
+from .torch_options import OPTIONS, accelerator, profiler_arguments, vendor_config
 from .windows import WindowTrigger
 
 BYTES_PER_EVENT = {"always": 330, "low": 270, "normal": 330, "deep": 480}
 """About how long an event is in torch's JSON, by detail: how events of a segment are counted afterwards."""
 
-MEMORY_PER_EVENT = 480
-"""About what torch keeps of an event in memory [bytes]: how they are counted while they are collected."""
+MEMORY_PER_EVENT = {True: 48, False: 480}
+"""About what torch keeps of an event in memory [bytes], with Python stacks (most events are calls) and without.
 
-QUIET_S = 5.0
+How events are counted while they are collected; memory that the program itself takes ends a segment early.
+"""
+
+QUIET_S = 2.0
 """Without a step for this long, segments end in mid-program."""
+
+SHORTEST_S = 1.0
+"""Memory growth ends no segment that is shorter."""
 
 _WINDOW_DETAIL = "normal"
 _PAGE = os.sysconf("SC_PAGE_SIZE") if hasattr(os, "sysconf") else 4096
@@ -60,6 +67,9 @@ class TorchCollector:
         self._window: WindowTrigger | None = None
         self._window_left = 0
         self._stopped = False
+        self._began = 0.0
+        self._suspended_since: tuple[int, str] | None = None
+        self._awaiting: FirstUse | None = None
 
     def available(self) -> str | None:
         """Kineto, which torch may be built without."""
@@ -82,8 +92,22 @@ class TorchCollector:
             settings = context.settings
             self._window = WindowTrigger(settings["outlier_factor"], settings["window_every_s"])
             self._window.install_signal()
+        elif context.settings["device_when_used"]:
+            self._awaiting = FirstUse(context, self.name, self._first_use)
+            self._awaiting.install()
         else:
             self._follow(context.phase)
+
+    def _first_use(self) -> None:
+        with self._lock:
+            if self._awaiting_no_more():
+                self._follow(self._context.phase)
+
+    def _awaiting_no_more(self) -> bool:
+        awaiting, self._awaiting = self._awaiting, None
+        if awaiting is not None:
+            awaiting.remove()
+        return awaiting is not None
 
     def stop(self) -> None:
         """Ends the last segment and takes the wrappers off torch."""
@@ -94,6 +118,8 @@ class TorchCollector:
                 self._tell_absence()
             finally:
                 self._foreign.remove()
+                if self._awaiting is not None:
+                    self._awaiting.remove()
                 if self._window:
                     self._window.remove_signal()
 
@@ -104,6 +130,7 @@ class TorchCollector:
         with self._lock:
             self._last_step = time.monotonic()
             self._steps += 1
+            self._awaiting_no_more()
             if self._window is not None:
                 self._follow_window(step)
                 return
@@ -117,18 +144,46 @@ class TorchCollector:
             return
         quiet = time.monotonic() - self._last_step > QUIET_S
         if self._profiler is None:
-            if quiet and self._wanted(self._context.phase) and not self._foreign.busy and self._away_since is not None:
+            if quiet and self._away_since is not None and self._wanted(self._context.phase) and not self._foreign.busy:
                 self._context.on_main_thread(self._context.guarded(self.name, self._resume_now))
             return
-        grown = _resident_bytes() - self._memory_at_start
-        limit = min(
-            self._context.settings["segment_bytes"], self._context.settings["segment_events"] * MEMORY_PER_EVENT
-        )
         new_device = self._device is None and accelerator(only_if_initialised=True) is not None
-        if grown > limit or new_device:
+        too_large = self._has_grown(quiet)
+        if new_device or too_large:
             self._rotation_wanted = True
-        if new_device or (self._rotation_wanted and (quiet or grown > 2 * limit)):
+        if new_device or (self._rotation_wanted and quiet):
             self._rotate_in_mid_program()
+
+    def _has_grown(self, quiet: bool) -> bool:
+        """Whether the segment is too large, as far as memory tells; steps whose size is known are counted instead."""
+        if time.monotonic() - self._began < SHORTEST_S:
+            return False
+        settings = self._context.settings
+        with_stack = OPTIONS[self._detail].get("with_stack", False)
+        counted = settings["segment_events"] * MEMORY_PER_EVENT[with_stack]
+        limit = settings["segment_bytes"] if self._bytes_per_step and not quiet else counted
+        return _resident_bytes() - self._memory_at_start > min(limit, settings["segment_bytes"])
+
+    def on_suspend(self, reason: str) -> None:
+        """Ends the segment where Python's calls are traced: an import alone makes a million of them."""
+        if not OPTIONS[self._detail].get("with_stack"):
+            return
+        with self._lock:
+            self._suspended_since = (self._context.rows.now(), reason)
+            self._end()
+
+    def on_resume(self) -> None:
+        """Goes on in a new segment."""
+        with self._lock:
+            if self._suspended_since is None:
+                return
+            (since, reason), self._suspended_since = self._suspended_since, None
+            self._context.loss(
+                self.name, "suspended", "info", ts=since, dur=self._context.rows.now() - since, count=1,
+                detail=f"{reason}: Python's calls in it are not recorded",
+            )  # fmt: skip
+            if self._window is None and not self._awaiting:
+                self._follow(self._context.phase)
 
     def on_full(self) -> None:
         """The recording may grow no more: ends the segment at the next step."""
@@ -190,7 +245,7 @@ class TorchCollector:
 
     def _begin(self, *, warming_up: bool = False) -> bool:
         """Starts torch's profiler on the calling thread; whether it did."""
-        if self._stopped or self._profiler is not None:
+        if self._stopped or self._profiler is not None or self._suspended_since is not None:
             return False
         if self._foreign.busy or session_active():
             self._away_since = self._away_since or self._context.rows.now()
@@ -212,6 +267,7 @@ class TorchCollector:
         self._context.torch_recording = True
         self._describe_job()
         self._thread = threading.get_ident()
+        self._began = time.monotonic()
         self._memory_at_start, self._steps, self._rotation_wanted = _resident_bytes(), 0, False
         if not warming_up:
             self._segment = self._new_segment(began)

@@ -216,7 +216,7 @@ class CapturedRows:
                 "parent_id": made.parent_id,
                 "stack_id": made.stack_id,
                 **fields,
-            }  # fmt: skip
+            }
         )
 
     def group_id(self) -> int:
@@ -231,35 +231,31 @@ class CapturedRows:
 
     def stack_of(self, frame: FrameType | None) -> int | None:
         """The stack that ends in this frame: the lines that run, not the lines of the defs. None if none is left."""
-        codes: list[CodeType] = []
-        positions: list[int] = []
-        while frame is not None and len(codes) < MAX_FRAMES:
-            codes.append(frame.f_code)
-            positions.append(frame.f_lasti)
+        frames: list[FrameType] = []
+        while frame is not None and len(frames) < MAX_FRAMES:
+            frames.append(frame)
             frame = frame.f_back
-        # By identity: hashing a code object reads all of its constants. ``_frames`` keeps the objects alive.
-        key = (*map(id, codes), *positions)
+        # By identity: hashing a code object reads all of its constants. ``_kept_alive`` keeps identities unique.
+        key = (*[id(one.f_code) for one in frames], *[one.f_lasti for one in frames])
         if key in self._stacks:
             return self._stacks[key]
         with self._lock:
-            return self._intern(key, codes, positions)
+            return self._intern(key, frames)
 
-    def _intern(self, key: tuple[int, ...], codes: list[CodeType], positions: list[int]) -> int | None:
-        if key in self._stacks:
-            return self._stacks[key]
+    def _intern(self, key: tuple[int, ...], frames: list[FrameType]) -> int | None:
         if len(self._stacks) >= MAX_STACKS:
             self.stacks_left_out += 1
             return None
-        self._kept_alive.extend(codes)
-        frames = []
-        for code, position in zip(codes, positions, strict=True):
-            if code.co_filename == PROGRAM_RUNNER:
+        self._kept_alive.extend(one.f_code for one in frames)
+        ids = []
+        for one in frames:
+            if one.f_code.co_filename == PROGRAM_RUNNER:
                 break
-            if not code.co_filename.startswith(OWN_FOLDERS):
-                frames.append(self._frame(code, _line(code, position)))
-        stack_id = next(self._stack_ids) if frames else None
+            if not one.f_code.co_filename.startswith(OWN_FOLDERS):
+                ids.append(self._frame(one.f_code, one.f_lineno))
+        stack_id = next(self._stack_ids) if ids else None
         if stack_id is not None:
-            self.append("stacks", stack_id=stack_id, frame_ids=frames[::-1])
+            self.append("stacks", stack_id=stack_id, frame_ids=ids[::-1])
         self._stacks[key] = stack_id
         return stack_id
 
@@ -276,9 +272,3 @@ class CapturedRows:
         """The source files of every frame so far."""
         return {file for file, _function, _line_number in list(self._frames)}
 
-
-def _line(code: CodeType, position: int) -> int | None:
-    for start, end, line in code.co_lines():
-        if start <= position < end:
-            return line
-    return code.co_firstlineno

@@ -78,6 +78,15 @@ class CaptureContext(Protocol):
     def on_main_thread(self, function: Callable[[], None]) -> bool:
         """Runs the function between two bytecodes of the main thread, soon; False where that cannot be asked for."""
 
+    def suspend_tracing(self, reason: str) -> None:
+        """Says that what comes now is not the program's own work (an import, a compilation): its calls are not traced.
+
+        May be nested; collectors that trace calls are told by ``on_suspend(reason)`` and ``on_resume()``.
+        """
+
+    def resume_tracing(self) -> None:
+        """Ends what ``suspend_tracing`` began."""
+
     def convert(self, sidecar: Path) -> None:
         """Hands a finished segment of ``raw/`` to the converter process."""
 
@@ -86,10 +95,11 @@ class CaptureContext(Protocol):
 
 
 class Collector(Protocol):
-    """One source. Besides these, a collector may have any of the optional hooks below.
+    """One source. Besides these methods, a collector may have any of some hooks.
 
     ``on_step(step: StepEnd)`` is called on the training thread at each step's end; ``on_tick()`` on a thread of the
-    session, about five times a second.
+    session, about five times a second; ``on_full()`` when the recording may grow no more; ``on_suspend(reason)`` and
+    ``on_resume()`` around what is not to be traced.
 
     Attributes:
         name: Its name in settings and in ``losses``.

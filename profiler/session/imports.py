@@ -19,11 +19,13 @@ class ImportWatch:
 
     Args:
         names: The modules to wait for.
-        imported: Called with the name, on the importing thread, right after the module's code has run. Must not raise.
+        begins: Called with the name, on the importing thread, right before the module's code runs. Must not raise.
+        imported: Called likewise right after it, also where it failed.
     """
 
-    def __init__(self, names: set[str], imported: Callable[[str], None]) -> None:
+    def __init__(self, names: set[str], begins: Callable[[str], None], imported: Callable[[str], None]) -> None:
         self._names = names
+        self._begins = begins
         self._imported = imported
         self._looking: set[str] = set()
 
@@ -59,8 +61,11 @@ class ImportWatch:
         def exec_module(module: ModuleType) -> None:
             with contextlib.suppress(AttributeError):
                 del loader.exec_module  # type: ignore[method-assign]
-            run(module)
-            self._imported(name)
+            self._begins(name)
+            try:
+                run(module)
+            finally:
+                self._imported(name)
 
         try:
             loader.exec_module = exec_module  # type: ignore[method-assign]

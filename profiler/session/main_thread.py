@@ -8,39 +8,37 @@ from __future__ import annotations
 
 import _thread
 import ctypes
-import threading
+from collections import deque
 from collections.abc import Callable
 from typing import Any
 
-_CALLBACK = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p)
-_waiting: dict[int, Any] = {}
+_asked: deque[Callable[[], None]] = deque()
 
 
-def run_on_main_thread(function: Callable[[], None]) -> bool:
-    """Asks for the function to be run soon on the main thread; False where Python's queue of such calls is full.
-
-    What the function raises is lost, except that a Ctrl-C that arrives in it is delivered again after it.
-    """
-
-    def run(_unused: Any) -> int:
-        _waiting.pop(key, None)
+def _run_asked(_unused: Any) -> int:
+    """Runs what was asked for; what it raises is lost, but a Ctrl-C that arrives in it is delivered again after it."""
+    while _asked:
+        function = _asked.popleft()
         try:
             function()
         except KeyboardInterrupt:
             _thread.interrupt_main()
         except BaseException:  # noqa: BLE001 - there is no caller to give it to; collectors are guarded further in
-            return 0
-        return 0
-
-    callback = _CALLBACK(run)
-    key = id(callback)
-    _waiting[key] = callback
-    if ctypes.pythonapi.Py_AddPendingCall(callback, None) != 0:
-        _waiting.pop(key, None)
-        return False
-    return True
+            continue
+    return 0
 
 
-def is_main_thread() -> bool:
-    """Whether the caller runs on the interpreter's main thread."""
-    return threading.current_thread() is threading.main_thread()
+# One for the life of the process: a callback that is freed while it runs ends the process.
+_CALLBACK = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p)(_run_asked)
+
+
+def run_on_main_thread(function: Callable[[], None]) -> bool:
+    """Asks for the function to be run soon on the main thread; False where Python's queue of such calls is full."""
+    _asked.append(function)
+    if ctypes.pythonapi.Py_AddPendingCall(_CALLBACK, None) == 0:
+        return True
+    try:
+        _asked.remove(function)
+    except ValueError:
+        return True  # an earlier call has run it meanwhile
+    return False

@@ -36,6 +36,9 @@ _DRAIN_EVERY = 5
 _BEAT_EVERY = 25
 _OWN = "session"
 
+HEAVY_IMPORTS = frozenset({"torch._dynamo", "torch._inductor", "torch._inductor.compile_fx", "torch.onnx", "triton"})
+"""Modules that the program imports in mid-run, mostly through torch itself, with a million Python calls each."""
+
 
 class Session:
     """A recording in progress; implements ``recording.collector.CaptureContext``.
@@ -81,6 +84,8 @@ class Session:
         self._quit = threading.Event()
         self._stepping = threading.Lock()
         self._ended = False
+        self._suspended = 0
+        self.paused_ns = 0
         self._full = False
         self._thread: threading.Thread | None = None
 
@@ -137,16 +142,24 @@ class Session:
                 account.state, account.reason = "off", f"not part of detail={self.detail}"
             else:
                 self._waiting[found.name] = found.collector
-        missing = {module for one in self._waiting.values() for module in one.needs if module not in sys.modules}
-        if missing:
-            self._watch = ImportWatch(missing, self._imported)
+        awaited = {module for one in self._waiting.values() for module in one.needs}
+        watched = {module for module in awaited | HEAVY_IMPORTS if module not in sys.modules}
+        if watched:
+            self._watch = ImportWatch(watched, self._import_begins, self._imported)
             self._watch.install()
         self._start_ready()
 
+    def _import_begins(self, module: str) -> None:
+        if module in HEAVY_IMPORTS:
+            self.suspend_tracing(f"import {module}")
+
     def _imported(self, module: str) -> None:
-        if self.active and not self._in_child():
-            self._ready_modules.add(module)
-            self._guard.call(_OWN, self._start_ready)
+        if not self.active:
+            return
+        self._ready_modules.add(module)
+        self._guard.call(_OWN, self._start_ready)
+        if module in HEAVY_IMPORTS:
+            self.resume_tracing()
 
     def _start_ready(self) -> None:
         """Starts every collector whose modules have been imported completely."""
@@ -188,6 +201,7 @@ class Session:
 
     def pause(self, collector: str, name: str, ts: int, dur: int, detail: str) -> None:
         """See ``CaptureContext``."""
+        self.paused_ns += dur
         self.rows.slice(name, "overhead", ts, dur)
         self.loss(
             collector, "paused", "info", track_id=self.rows.thread_track(), ts=ts, dur=dur, count=1, detail=detail
@@ -196,6 +210,20 @@ class Session:
     def on_main_thread(self, function: Callable[[], None]) -> bool:
         """See ``CaptureContext``."""
         return self._starts_on_main and run_on_main_thread(function)
+
+    def suspend_tracing(self, reason: str) -> None:
+        """See ``CaptureContext``."""
+        self._suspended += 1
+        if self._suspended == 1 and self.active:
+            for collector in list(self._collectors):
+                self._hook(collector, "on_suspend", reason)
+
+    def resume_tracing(self) -> None:
+        """See ``CaptureContext``."""
+        self._suspended = max(0, self._suspended - 1)
+        if not self._suspended and self.active:
+            for collector in list(self._collectors):
+                self._hook(collector, "on_resume")
 
     def convert(self, sidecar: Path) -> None:
         """See ``CaptureContext``."""
@@ -257,6 +285,7 @@ class Session:
             self._guard.call(_OWN, self._beat, described)
         beats = 0
         while not self._quit.wait(TICK_S):
+            sys.setprofile(None)  # torch's profiler traces every thread that is there; this one is not the program's
             beats += 1
             for collector in list(self._collectors):
                 self._hook(collector, "on_tick")
