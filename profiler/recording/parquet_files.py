@@ -32,7 +32,7 @@ _COMPRESSION_LEVEL = 3
 _DICTIONARY_COLUMNS = frozenset({"dur", "args"})
 """Plain columns that a dictionary shrinks: kernels of one shape take the same time, and carry the same arguments."""
 
-_PLAIN_COLUMNS = frozenset({"stack_id"})
+_PLAIN_COLUMNS = frozenset({("slices", "stack_id")})
 """Integers that jump back and forth among few values: zstd sees the repeats, differences hide them."""
 
 _DICTIONARY_BYTES = 16 << 20
@@ -146,7 +146,8 @@ def _options(table: Table) -> dict[str, Any]:
     """The writer's options: each encoding chosen by measurement, see docs/adr/0004-parquet-layout.md."""
     integers = [field.name for field in table.schema if pa.types.is_integer(field.type)]
     repeated = [field.name for field in table.schema if pa.types.is_dictionary(field.type)]
-    deltas = [name for name in integers if name not in _DICTIONARY_COLUMNS and name not in _PLAIN_COLUMNS]
+    others = _DICTIONARY_COLUMNS | {column for owner, column in _PLAIN_COLUMNS if owner == table.name}
+    deltas = [name for name in integers if name not in others]
     return {
         "version": "2.6",
         "compression": "zstd",
