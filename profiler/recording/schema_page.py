@@ -34,6 +34,8 @@ A recording is a folder of Parquet files (schema version {version}) that any too
     ranks/rank=00000/attempt=0/rank.json               status, host, environment, collectors; rewritten as a heartbeat
     ranks/rank=00000/attempt=0/slices/part-00000.parquet          a part, and so for each table
     ranks/rank=00000/attempt=0/slices/sorted-00000-00041.parquet  parts 0 to 41, merged when the rank closed
+    ranks/rank=00000/attempt=0/segments/segment-00000/slices/...  the same for each segment of torch's profiler
+    ranks/rank=00000/attempt=0/raw/segment-00001.json             a segment not converted yet; readers convert it
 
 A part is a complete Parquet file as soon as it has its name, so whatever happens to the process, every closed part can
 be read. A merged file takes the place of the parts whose numbers it spans; a kill during the merge may leave both, and
@@ -96,7 +98,7 @@ def schema_page() -> str:
 def _section(table: Table) -> str:
     lines = [
         f"\n### {table.name}\n",
-        f"One row is {table.row}. Sorted by {', '.join(table.order)}.\n",
+        f"One row is {table.row}. Sorted by {', '.join(table.order)}.{_key(table)}\n",
         "| column | type | meaning | null | source |",
         "|---|---|---|---|---|",
     ]
@@ -105,6 +107,10 @@ def _section(table: Table) -> str:
         cells = (f"`{column.name}`", _type(column.type) + unit, column.meaning, column.null, column.source)
         lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
     return "\n".join(lines) + "\n"
+
+
+def _key(table: Table) -> str:
+    return f" Several segments may describe the same {', '.join(table.key)}; the first counts." if table.key else ""
 
 
 def _type(arrow: pa.DataType) -> str:
