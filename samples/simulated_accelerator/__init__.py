@@ -23,7 +23,9 @@ import contextlib
 import importlib
 import importlib.util
 import threading
+import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 from ...profiler.recording.errors import CaptureError, UsageError
@@ -122,11 +124,31 @@ def _register(native: Any) -> None:
     torch.utils.generate_methods_for_privateuse1_backend()
     process_group.register(native)
     native.set_compile_cache(str(_compile_cache()))
+    atexit.register(_end, native)
+
+
+def _end(native: Any) -> None:
     # Threads must be gone before the libraries that they run in are.
-    atexit.register(native.shut_down)
+    native.shut_down()
+    # A thread of autograd drops what it took from Python a moment after backward() has returned. When the interpreter
+    # ends in that moment, torch aborts the process (seen in torch 2.13), so let those threads come to rest first.
+    for _ in range(100):
+        time.sleep(0.005)
+        if not _busy_autograd_threads():
+            break
 
 
-def _compile_cache() -> Any:
+def _busy_autograd_threads() -> list[str]:
+    busy = []
+    for task in Path("/proc/self/task").iterdir():
+        with contextlib.suppress(OSError):  # threads come and go
+            name, state = (task / "stat").read_text().split("(", 1)[1].rsplit(")", 1)
+            if name.startswith("pt_autograd") and state.split()[0] != "S":
+                busy.append(name)
+    return busy
+
+
+def _compile_cache() -> Path:
     folder = _build.cache_folder() / "kernels"
     folder.mkdir(parents=True, exist_ok=True)
     return folder

@@ -75,7 +75,9 @@ def batches(name: str, count: int) -> list[tuple[torch.Tensor, torch.Tensor]]:
     return [(torch.randn(shape), torch.randint(0, 10, (shape[0],))) for _ in range(count)]
 
 
-def train(name: str, device: str, *, steps: int = 4, foreach: bool | None = None, backend: str | None = None) -> list[float]:
+def train(
+    name: str, device: str, *, steps: int = 4, foreach: bool | None = None, backend: str | None = None
+) -> list[float]:
     """The losses of a short training run with AdamW."""
     torch.manual_seed(0)
     model = MODELS[name]()

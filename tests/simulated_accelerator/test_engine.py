@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
 import time
 from typing import Any
@@ -172,7 +173,10 @@ def test_a_full_launch_queue_blocks_the_host(sim: Any) -> None:
     assert launched >= 0.07  # 12 launches, 4 of them in flight: eight have ended, give or take
     log = sim.engine_log()
     adds = rows(log, "add_kernel")
-    in_flight = [int((log.end_ns[adds] > log.launch_ns[row]).sum() - (log.launch_ns[adds] > log.launch_ns[row]).sum()) for row in adds]
+    in_flight = [
+        int((log.end_ns[adds] > log.launch_ns[row]).sum() - (log.launch_ns[adds] > log.launch_ns[row]).sum())
+        for row in adds
+    ]
     assert max(in_flight) == 4
 
 
@@ -210,7 +214,7 @@ def test_busy_time_is_the_union_of_the_queues(sim: Any) -> None:
         stamps = np.unique(np.clip(np.concatenate((log.start_ns, log.end_ns)), low, high))
         expected = sum(
             int(right - left)
-            for left, right in zip(stamps[:-1], stamps[1:], strict=True)
+            for left, right in itertools.pairwise(stamps)
             if np.any((log.start_ns <= left) & (log.end_ns >= right))
         )
         assert log.busy_ns(0, low, high) == expected

@@ -39,7 +39,15 @@ NATIVE: dict[str, Op] = {
         a.index_put((i,), b[0]),
     ),
     "joining": lambda a, b, i, m: (torch.cat([a, b]), torch.stack([a, b], 1), *a.chunk(2, 1), *a.split(4)),
-    "shape": lambda a, b, i, m: (a.T, a.reshape(8, 6), a.view(-1), a[::2, 1::3], a.flip(0), a.roll(1, 1), a.repeat(2, 1)),
+    "shape": lambda a, b, i, m: (
+        a.T,
+        a.reshape(8, 6),
+        a.view(-1),
+        a[::2, 1::3],
+        a.flip(0),
+        a.roll(1, 1),
+        a.repeat(2, 1),
+    ),
     "triangles": lambda a, b, i, m: (a.tril(), a.triu(1)),
     "values": lambda a, b, i, m: (a.nonzero(), a.masked_select(m), torch.equal(a, b), torch.equal(a, a.clone())),
     "types": lambda a, b, i, m: (a.double(), a.half(), a.bfloat16().float(), a.int(), m.float(), i.to(torch.int32)),
@@ -148,7 +156,10 @@ def test_a_kernel_can_be_taken_away(sim: Any, op: str) -> None:
 
 
 def test_a_kernel_that_does_not_exist_cannot_be_taken_away(sim: Any) -> None:
-    with pytest.raises(RuntimeError, match=r"aten::no_such_op.*without an overload"), sim.without_kernel("aten::no_such_op"):
+    with (
+        pytest.raises(RuntimeError, match=r"aten::no_such_op.*without an overload"),
+        sim.without_kernel("aten::no_such_op"),
+    ):
         pass
 
 
@@ -162,10 +173,14 @@ LAYOUTS: dict[str, Op] = {
 }
 
 
-@pytest.mark.parametrize("direction", [("cpu", "sim"), ("sim", "cpu"), ("sim", "sim"), ("sim", "sim:1"), ("sim:1", "sim")])
+@pytest.mark.parametrize(
+    "direction", [("cpu", "sim"), ("sim", "cpu"), ("sim", "sim"), ("sim", "sim:1"), ("sim:1", "sim")]
+)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.int32])
 @pytest.mark.parametrize("layout", LAYOUTS)
-def test_copies_keep_values_over_layouts_and_types(sim: Any, layout: str, dtype: Any, direction: tuple[str, str]) -> None:
+def test_copies_keep_values_over_layouts_and_types(
+    sim: Any, layout: str, dtype: Any, direction: tuple[str, str]
+) -> None:
     source = torch.arange(48, dtype=torch.float32).reshape(6, 8)
     view = LAYOUTS[layout](source.to(direction[0]))
     expected = LAYOUTS[layout](source).to(dtype)
@@ -178,9 +193,9 @@ def test_copies_keep_values_over_layouts_and_types(sim: Any, layout: str, dtype:
 
 
 def test_tensors_of_two_devices_do_not_mix(sim: Any) -> None:
-    with pytest.raises(RuntimeError, match="same device|expected all tensors on"):
+    with pytest.raises(RuntimeError, match=r"same device|expected all tensors on"):
         torch.ones(3, device="sim:0") + torch.ones(3, device="sim:1")
-    with pytest.raises(RuntimeError, match="same device|expected all tensors on"):
+    with pytest.raises(RuntimeError, match=r"same device|expected all tensors on"):
         torch.ones(3, device="sim") + torch.ones(3)
     assert (torch.ones(3, device="sim") + torch.tensor(1.0)).tolist() == [2, 2, 2]
 

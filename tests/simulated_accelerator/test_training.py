@@ -44,7 +44,7 @@ def test_work_goes_to_the_queue_of_its_kind(sim: Any) -> None:
     train("convolutional", "sim", steps=1)
     log = sim.engine_log()
     queue_of = {log.names[name]: sim.QUEUES[queue] for name, queue in zip(log.name, log.queue, strict=True)}
-    assert queue_of["sim::convolution_overrideable_kernel<float>"] == "tensor"
+    assert queue_of["sim::convolution_kernel<float>"] == "tensor"
     assert queue_of["sim::addmm_kernel<float>"] == "tensor"
     assert queue_of["sim::native_batch_norm_kernel<float>"] == "vector"
     assert queue_of["Memcpy HtoD (Pageable -> Device)"] == "dma_in"

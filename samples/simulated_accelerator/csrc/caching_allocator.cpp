@@ -176,62 +176,52 @@ class CachingAllocator final : public c10::DeviceAllocator {
   }
 
   void* allocate_block(int device, StreamId stream, size_t bytes) {
-    int64_t allocated = 0;
-    int64_t reserved = 0;
-    Block* block = nullptr;
-    {
-      std::lock_guard lock(mutex_);
-      Memory& memory = memory_.at(device);
-      const size_t size = (bytes + kRound - 1) / kRound * kRound;
-      take_back_deferred(memory);
-      block = find(memory, stream, size);
-      if (block == nullptr) {
-        block = new_segment(device, stream, size, bytes);
-      }
-      split(memory, block, size);
-      block->requested = bytes;
-      allocated_[block->address] = block;
-      count_allocated(memory.stats, *block);
-      allocated = current(memory.stats.allocated_bytes);
-      reserved = current(memory.stats.reserved_bytes);
+    std::lock_guard lock(mutex_);
+    Memory& memory = memory_.at(device);
+    const size_t size = (bytes + kRound - 1) / kRound * kRound;
+    take_back_deferred(memory);
+    Block* block = find(memory, stream, size);
+    if (block == nullptr) {
+      block = new_segment(device, stream, size, bytes);
     }
-    c10::reportMemoryUsageToProfiler(block->address, static_cast<int64_t>(block->size), allocated, reserved,
-                                     c10::Device(kDeviceType, device));
+    split(memory, block, size);
+    block->requested = bytes;
+    allocated_[block->address] = block;
+    count_allocated(memory.stats, *block);
+    report(*block, static_cast<int64_t>(block->size));
     return block->address;
   }
 
+  // Under the lock: another thread that gets the same memory next must not report first.
+  void report(const Block& block, int64_t change) {
+    const DeviceStats& stats = memory_.at(block.device).stats;
+    c10::reportMemoryUsageToProfiler(block.address, change, current(stats.allocated_bytes), current(stats.reserved_bytes),
+                                     c10::Device(kDeviceType, static_cast<c10::DeviceIndex>(block.device)));
+  }
+
   void free_block(void* address) {
-    int64_t allocated = 0;
-    int64_t reserved = 0;
-    int64_t size = 0;
-    int device = 0;
-    {
-      std::lock_guard lock(mutex_);
-      auto found = allocated_.find(address);
-      if (found == allocated_.end()) {
-        return;
-      }
-      Block* block = found->second;
-      allocated_.erase(found);
-      device = block->device;
-      size = static_cast<int64_t>(block->size);
-      Memory& memory = memory_.at(device);
-      decrease(memory.stats.allocation, block->small, 1);
-      decrease(memory.stats.allocated_bytes, block->small, size);
-      decrease(memory.stats.requested_bytes, block->small, static_cast<int64_t>(block->requested));
-      if (block->other_streams.empty()) {
-        give_back(memory, block);
-      } else {
-        Moment until;
-        for (StreamId stream : block->other_streams) {
-          until.add(stream_moment(device, stream));
-        }
-        memory.deferred.push_back({block, std::move(until)});
-      }
-      allocated = current(memory.stats.allocated_bytes);
-      reserved = current(memory.stats.reserved_bytes);
+    std::lock_guard lock(mutex_);
+    auto found = allocated_.find(address);
+    if (found == allocated_.end()) {
+      return;
     }
-    c10::reportMemoryUsageToProfiler(address, -size, allocated, reserved, c10::Device(kDeviceType, device));
+    Block* block = found->second;
+    allocated_.erase(found);
+    const auto size = static_cast<int64_t>(block->size);
+    Memory& memory = memory_.at(block->device);
+    decrease(memory.stats.allocation, block->small, 1);
+    decrease(memory.stats.allocated_bytes, block->small, size);
+    decrease(memory.stats.requested_bytes, block->small, static_cast<int64_t>(block->requested));
+    report(*block, -size);
+    if (block->other_streams.empty()) {
+      give_back(memory, block);
+    } else {
+      Moment until;
+      for (StreamId stream : block->other_streams) {
+        until.add(stream_moment(block->device, stream));
+      }
+      memory.deferred.push_back({block, std::move(until)});
+    }
   }
 
   void count_allocated(DeviceStats& stats, const Block& block) {

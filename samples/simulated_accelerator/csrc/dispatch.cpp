@@ -277,7 +277,7 @@ Registered* make_entry(const OpKernel& kernel) {
   entry->kernel = kernel;
   entry->base = base_of(kernel.op);
   entry->computed_base = base_of(kernel.computed_by.empty() ? kernel.op : kernel.computed_by);
-  entry->label = label_of(entry->base);
+  entry->label = label_of(kernel.copies ? entry->computed_base : entry->base);
   const auto& arguments = op.schema().arguments();
   for (size_t i = 0; i < arguments.size(); ++i) {
     entry->written.push_back(arguments[i].alias_info() != nullptr && arguments[i].alias_info()->isWrite());
