@@ -12,9 +12,15 @@ from collections.abc import Iterable, Mapping, Sequence
 
 MASK = "***"
 
-_SECRET_WORDS = r"token|secret|passw(?:or)?d|passwd|credential|api_?key|apikey|access_?key|private_?key|auth|bearer"
-_SECRET_NAME = re.compile(rf"(?:^|[-_.])(?:\w*(?:{_SECRET_WORDS})\w*|key|pwd|pass)(?:$|[-_.])", re.IGNORECASE)
-_NOT_SECRET_NAME = re.compile(r"tokeni[sz]|max_?\w*tokens?|n(?:um)?_?\w*tokens?|author|tokens$", re.IGNORECASE)
+_SECRET_ENDINGS = (
+    "token", "secret", "secrets", "password", "passwd", "passphrase", "credential", "credentials", "apikey", "accesskey",
+    "privatekey", "secretkey",
+)  # fmt: skip
+_SECRET_WORDS = {"key", "pwd", "pass", "auth", "authorization", "bearer", "cookie"}
+_COUNTING_WORDS = {"max", "min", "num", "n", "per", "new", "total", "eos", "bos", "pad", "unk", "mask", "special"}
+"""With one of these, a token is a piece of text."""
+
+_WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
 _SECRET_VALUE = re.compile(
     r"(?:hf|ghp|gho|ghu|ghs|glpat|sk|pk|rk|xox[abprs]|npm|pypi|wandb|dckr_pat)[-_][A-Za-z0-9_\-]{12,}"
     r"|github_pat_\w{20,}|A(?:KIA|SIA)[A-Z0-9]{16}|AIza[\w\-]{30,}|eyJ[\w\-]{10,}\.[\w\-]+\.[\w\-]*"
@@ -34,7 +40,10 @@ ALLOWED_VARIABLES = re.compile(
 
 def is_secret_name(name: str) -> bool:
     """Whether a flag or variable of that name is likely to hold a secret."""
-    return bool(_SECRET_NAME.search(name.lstrip("-"))) and not _NOT_SECRET_NAME.search(name)
+    words = [word.lower() for word in _WORD.findall(name)]
+    if _COUNTING_WORDS.intersection(words):
+        return False
+    return any(word.endswith(_SECRET_ENDINGS) or word in _SECRET_WORDS for word in words)
 
 
 def masked_arguments(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
