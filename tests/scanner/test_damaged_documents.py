@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 
 import pytest
 
 from stallscope.collectors.importers.scanner import Limits
 
-from .scans import Found
+from .scans import SCANNERS, Found, scan_with
 
 Scan = Callable[..., Found]
 
@@ -288,3 +289,26 @@ def test_batches_end_by_count_and_by_size(scan: Scan) -> None:
     raw = b"[" + events + b"]"
     assert [len(batch) for batch in scan(raw, limits=Limits(batch_events=4)).batches] == [4, 4, 2]
     assert [len(batch) for batch in scan(raw, limits=Limits(batch_bytes=20)).batches] == [3, 3, 3, 1]
+
+
+@pytest.mark.skipif("native" not in SCANNERS, reason="the native scanner is not built")
+@pytest.mark.parametrize(
+    "piece",
+    [
+        b'{"traceName":"',
+        b'{"ph":"',
+        b'{"ph":[',
+        b'{"cat":[{"cat":[1],',
+        b'{"name":"x\\",',
+        b'{"ph":"X","name":"a"b",',
+        b'{"dur":{',
+        b'"',
+        b",\\",
+    ],
+)
+def test_endless_damage_takes_time_in_proportion(piece: bytes) -> None:
+    """Half a megabyte takes some 0.5 s at most; it would take minutes if each beginning were read to the end."""
+    started = time.process_time()
+    found = scan_with("native", b'{"traceEvents":[' + piece * (500_000 // len(piece)))
+    assert found.batches == []
+    assert time.process_time() - started < 10

@@ -146,7 +146,7 @@ private:
                 resumed_ = true;
                 return;
             }
-            if (c == '"' && top_member_begins(begin() + at, begin() + data_.size()) && (before(at) == ',' || before(at) == '{')) {
+            if (c == '"' && opens_top_member(begin() + at, begin() + data_.size()) && (before(at) == ',' || before(at) == '{')) {
                 at_ = at;
                 state_ = State::kInObject;
                 return;
@@ -194,28 +194,6 @@ private:
         return text.empty() ? 0 : text.back();
     }
 
-    // White space, but not more than so much; returns what is after it, or null where the bytes end.
-    static const char* some_space(const char* at, const char* end, int most) {
-        while (most > 0 && at < end && is_space(*at)) ++at, --most;
-        return at < end ? at : nullptr;
-    }
-
-    static bool event_begins(const char* at, const char* end) {
-        static constexpr View kKeys[] = {"ph", "cat", "name", "ts", "pid", "tid", "dur"};
-        at = some_space(at + 1, end, 64);
-        at = at ? quoted_word(at, end, kKeys) : nullptr;
-        at = at ? some_space(at, end, 16) : nullptr;
-        return at && *at == ':';
-    }
-
-    static bool top_member_begins(const char* at, const char* end) {
-        static constexpr View kKeys[] = {"traceEvents",     "traceName",         "schemaVersion",      "deviceProperties",
-                                         "distributedInfo", "displayTimeUnit",   "baseTimeNanoseconds"};
-        at = quoted_word(at, end, kKeys);
-        at = at ? some_space(at, end, 16) : nullptr;
-        return at && *at == ':';
-    }
-
     void enter_document() {
         if (++documents_ > 1) count(kSeveralDocuments, at_);
     }
@@ -228,7 +206,8 @@ private:
     }
 
     void skip(Damage kind, size_t at, const char* resume = nullptr) {
-        count(kind, at);
+        // A file ends only once, however many beginnings of events are found in what is left of it.
+        if (kind != kTruncated || damage[kind] == 0) count(kind, at);
         look_from(at, resume);
     }
 

@@ -1,7 +1,7 @@
-// Tells whether a quote in a damaged string ends it, by what follows.
+// Tells whether a quote in a damaged string ends it, by what follows; and what looks like an event or a member.
 //
 // Each function looks at the bytes from `at` to `end`, a window that is the same wherever the blocks of the file end.
-// python_parser.py is the reference and says why; a change here is a change there.
+// python_lookahead.py is the reference and says why; a change here is a change there.
 
 #pragma once
 
@@ -76,6 +76,30 @@ inline bool opens_member(const char* at, const char* end) {
     static constexpr View kKeys[] = {"ph", "cat", "name", "pid", "tid", "ts", "dur", "args", "id", "s", "bp"};
     at = quoted_word(at, end, kKeys);
     return at && after_character(at, end, ':');
+}
+
+// White space, but not more than so much; returns what is after it, or null where the bytes end.
+inline const char* some_space(const char* at, const char* end, int most) {
+    while (most > 0 && at < end && is_space(*at)) ++at, --most;
+    return at < end ? at : nullptr;
+}
+
+// Whether the quote here opens a member that the top level has.
+inline bool opens_top_member(const char* at, const char* end) {
+    static constexpr View kKeys[] = {"traceEvents",     "traceName",       "schemaVersion",      "deviceProperties",
+                                     "distributedInfo", "displayTimeUnit", "baseTimeNanoseconds"};
+    at = quoted_word(at, end, kKeys);
+    at = at ? some_space(at, end, 16) : nullptr;
+    return at && *at == ':';
+}
+
+// Whether the brace here looks like the beginning of an event.
+inline bool event_begins(const char* at, const char* end) {
+    static constexpr View kKeys[] = {"ph", "cat", "name", "ts", "pid", "tid", "dur"};
+    at = some_space(at + 1, end, 64);
+    at = at ? quoted_word(at, end, kKeys) : nullptr;
+    at = at ? some_space(at, end, 16) : nullptr;
+    return at && *at == ':';
 }
 
 // Whether the brace here opens an object whose first member is "ph".

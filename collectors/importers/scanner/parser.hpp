@@ -392,7 +392,9 @@ private:
 
     // The comma before the next member of the event, if the quote here opens it: the string has no closing quote.
     const char* missing_quote(const char* start, const char* at) const {
-        if (!opens_member(at, window(at))) return nullptr;
+        const char* const end = window(at);
+        if (opens_top_member(at, end)) throw BadEvent{kBadEvent};
+        if (!opens_member(at, end)) return nullptr;
         const char* const from = at - start > kLookahead ? at - kLookahead : start;
         const View before = strip_end(View(from, static_cast<size_t>(at - from)));
         if (before.empty()) return nullptr;

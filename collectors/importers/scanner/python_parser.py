@@ -11,6 +11,7 @@ from enum import IntEnum
 from typing import NamedTuple
 
 from .batch import DROPPED_INTEGERS, KNOWN_INTEGERS
+from .python_lookahead import closes, nested_event, next_member, opens_member, opens_top_member, value_ends
 from .python_text import MAX_TOKEN, decode_string, integer, json_string, nanoseconds, word_json
 
 MAX_DEPTH = 100
@@ -35,15 +36,6 @@ _ELEMENT = (
 )
 _SIMPLE_ARRAY = re.compile(rb"\[[ \t\n\r]*+(?:" + _ELEMENT + rb"(?:,[ \t\n\r]*+" + _ELEMENT + rb")*+)?\]")
 _SIMPLE_ELEMENT = re.compile(r'"[^"]*+"|[^ \t\n\r,\[\]]++')
-
-# What must follow a quote that ends a string, from the byte after it; only used to repair.
-_S = rb"[ \t\n\r]*"
-_NEXT_MEMBER = re.compile(_S + rb"," + _S + rb'"[^"\\]*"' + _S + rb":")
-_NEXT_ELEMENT = re.compile(_S + rb"," + _S + rb'["\[{0-9+\-.a-zA-Z]')
-_TRAILING_COMMA = {b"}": re.compile(_S + rb"," + _S + rb"\}"), b"]": re.compile(_S + rb"," + _S + rb"\]")}
-_CLOSING = {b"}": re.compile(_S + rb"\}"), b"]": re.compile(_S + rb"\]")}
-_OPENS_MEMBER = re.compile(rb'"(?:ph|cat|name|pid|tid|ts|dur|args|id|s|bp)"' + _S + rb":")
-_NESTED_EVENT = re.compile(rb"\{" + _S + rb'"ph"' + _S + rb":")
 
 
 class OutOfDataError(Exception):
@@ -342,18 +334,12 @@ class Parser:
 
     def _nested(self, at: int, place: Place, depth: int, pieces: list[str]) -> int:
         if self.byte(at) in b"{[":
-            if place == Place.ELEMENT and self._event_begins(at):
+            if place == Place.ELEMENT and self.byte(at) == b"{" and nested_event(self.data, at, self._window(at)):
                 raise BadEventError("interleaved")
             return self._container(at, depth + 1, pieces)
         at, value = self.value(at, place, depth)
         pieces.append(self.json(value))
         return at
-
-    def _event_begins(self, at: int) -> bool:
-        """Whether the element at an offset is an object whose first member is ``ph``: an event inside an event."""
-        if self.byte(at) != b"{":
-            return False
-        return _NESTED_EVENT.match(self.data, at, self._window(at)) is not None
 
     def _window(self, at: int) -> int:
         """Returns the end of what may be looked at from an offset, the same wherever the blocks of the file end."""
@@ -402,34 +388,24 @@ class Parser:
     def _ends(self, at: int, place: Place) -> bool:
         """Whether the quote before an offset may end a string."""
         end = self._window(at)
-        following, closing = (_NEXT_MEMBER, b"}") if place == Place.MEMBER else (_NEXT_ELEMENT, b"]")
-        if following.match(self.data, at, end) or _TRAILING_COMMA[closing].match(self.data, at, end):
-            return True
-        return self._closes(at, end, closing)
+        closing = b"}" if place == Place.MEMBER else b"]"
+        return value_ends(self.data, at, end, closing, last=self.last and end == self.end)
 
     def _ends_escaped(self, at: int, place: Place) -> bool:
         r"""Whether the quote before an offset ends a string although a backslash is before it, as in ``"C:\"``."""
         if place != Place.MEMBER:
             return False
         end = self._window(at)
-        if _NEXT_MEMBER.match(self.data, at, end):
+        if next_member(self.data, at, end):
             return True
-        return self.mode == Mode.BACKSLASHES and self._closes(at, end, b"}")
-
-    def _closes(self, at: int, end: int, closing: bytes) -> bool:
-        """Whether a closing bracket comes next, and then a comma, a further bracket, or the end of the file."""
-        match = _CLOSING[closing].match(self.data, at, end)
-        if match is None:
-            return False
-        space = _SPACE.match(self.data, match.end(), end)
-        assert space is not None
-        if space.end() == end:
-            return self.last and end == self.end
-        return self.data[space.end()] in b",}]"
+        return self.mode == Mode.BACKSLASHES and closes(self.data, at, end, b"}", last=self.last and end == self.end)
 
     def _missing_quote(self, start: int, at: int) -> tuple[int, int] | None:
         """Where a string without closing quote ended, if the quote at an offset opens the next member of the event."""
-        if not _OPENS_MEMBER.match(self.data, at, self._window(at)):
+        window = self._window(at)
+        if opens_top_member(self.data, at, window):
+            raise BadEventError("bad_event")
+        if not opens_member(self.data, at, window):
             return None
         before = self.data[max(start, at - LOOKAHEAD) : at].rstrip(b" \t\n\r")
         if before.endswith(b"{"):

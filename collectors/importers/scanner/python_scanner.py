@@ -24,6 +24,7 @@ from .batch import (
     Limits,
     StringTable,
 )
+from .python_lookahead import EVENT_BEGINS, RESUME
 from .python_parser import BadEventError, Event, Mode, OutOfDataError, Parser, Place
 
 MATCH_BYTES = 128
@@ -33,13 +34,6 @@ LOOK_BACK = 64
 """How far before a brace the character is looked for that tells whether it is the value of a member."""
 
 _SPACE = re.compile(rb"[ \t\n\r,]*")
-_EVENT = rb'\{[ \t\n\r]{0,64}"(?:ph|cat|name|ts|pid|tid|dur)"[ \t\n\r]{0,16}:'
-_TOP_KEYS = (
-    rb'"(?:traceEvents|traceName|schemaVersion|deviceProperties|distributedInfo|displayTimeUnit|baseTimeNanoseconds)"'
-    rb"[ \t\n\r]{0,16}:"
-)
-_EVENT_BEGINS = re.compile(_EVENT)
-_RESUME = re.compile(_EVENT + b"|" + _TOP_KEYS)
 _BOM = b"\xef\xbb\xbf"
 _PLAIN_NUMBER = re.compile(r"0|[1-9][0-9]{0,18}")
 
@@ -125,7 +119,7 @@ class PythonScanner:
         """Outside of any document."""
         byte = self._next_byte()
         if byte == b"{":
-            if self._documents and _EVENT_BEGINS.match(self._ahead(MATCH_BYTES)):
+            if self._documents and EVENT_BEGINS.match(self._ahead(MATCH_BYTES)):
                 self._enter_events(self._at, in_member=True)
                 self._resumed = True
                 return
@@ -165,7 +159,7 @@ class PythonScanner:
     def _looking(self) -> None:
         """After damage: at nothing, until something looks like an event or like a member of the top level."""
         at = self._search_from - self._base
-        match = _RESUME.search(self._data, at)
+        match = RESUME.search(self._data, at)
         while match is not None:
             at = match.start()
             before = self._before(at)
@@ -177,7 +171,7 @@ class PythonScanner:
                 self._at = at
                 self._step = self._in_object
                 return
-            match = _RESUME.search(self._data, at + 1)
+            match = RESUME.search(self._data, at + 1)
         if self._last:
             self._at = len(self._data)
             self._step = None
@@ -226,7 +220,9 @@ class PythonScanner:
 
     def _skip(self, kind: str, at: int, resume: int | None = None) -> None:
         """Counts damage, and looks for where to go on."""
-        self._count(kind, at)
+        # A file ends only once, however many beginnings of events are found in what is left of it.
+        if kind != "truncated" or kind not in self.damage:
+            self._count(kind, at)
         self._look_from(at, resume)
 
     def _look_from(self, at: int, resume: int | None = None) -> None:
