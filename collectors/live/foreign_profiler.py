@@ -8,8 +8,10 @@ way before theirs begins. ``torch.profiler.profile.stop`` is wrapped too, becaus
 from __future__ import annotations
 
 import functools
+import threading
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 
@@ -26,12 +28,11 @@ class ForeignSessions:
 
     Args:
         make_way: Called before another session is prepared or started, on its thread. Must not raise.
-        ours: Whether a profiler object is our own.
     """
 
-    def __init__(self, make_way: Callable[[], None], ours: Callable[[Any], bool]) -> None:
+    def __init__(self, make_way: Callable[[], None]) -> None:
         self._make_way = make_way
-        self._ours = ours
+        self._own_thread: int | None = None
         self._undo: list[tuple[Any, str, Any, Any]] = []
         self._running: weakref.WeakSet[Any] = weakref.WeakSet()
         self._inside = 0
@@ -42,6 +43,15 @@ class ForeignSessions:
     def busy(self) -> bool:
         """Whether another session is prepared or runs, or its owner is inside stop()."""
         return len(self._running) > 0 or self._inside > 0
+
+    @contextmanager
+    def own_call(self) -> Iterator[None]:
+        """What this thread does to a profiler inside the block is ours."""
+        self._own_thread = threading.get_ident()
+        try:
+            yield
+        finally:
+            self._own_thread = None
 
     def install(self) -> None:
         """Wraps torch's methods."""
@@ -88,7 +98,7 @@ class ForeignSessions:
 
         @functools.wraps(original)
         def wrapper(profiler: Any, *arguments: Any, **named: Any) -> Any:
-            if not self._installed or self._ours(profiler):
+            if not self._installed or self._own_thread == threading.get_ident():
                 return original(profiler, *arguments, **named)
             if before is not None:
                 before(profiler)

@@ -40,7 +40,9 @@ class SamplerCollector:
         """Starts the sampling thread."""
         self._context = context
         self._take = context.guarded(self.name, self._sample)
-        self._thread = threading.Thread(target=self._run, name="stallscope-sampler", daemon=True)
+        self._thread = threading.Thread(
+            target=context.guarded(self.name, self._run), name="stallscope-sampler", daemon=True
+        )
         self._thread.start()
 
     def stop(self) -> None:

@@ -86,7 +86,7 @@ class TorchCollector:
         os.environ.setdefault("KINETO_LOG_LEVEL", "99")
         (context.folder / RAW).mkdir(exist_ok=True)
         self._last_step = time.monotonic()
-        self._foreign = ForeignSessions(context.guarded(self.name, self._make_way), self._is_ours)
+        self._foreign = ForeignSessions(context.guarded(self.name, self._make_way))
         self._foreign.install()
         if context.detail == "always":
             settings = context.settings
@@ -117,6 +117,7 @@ class TorchCollector:
                 self._end()
                 self._tell_absence()
             finally:
+                self._abandon()
                 self._foreign.remove()
                 if self._awaiting is not None:
                     self._awaiting.remove()
@@ -259,7 +260,8 @@ class TorchCollector:
         profiler = profile(**profiler_arguments(self._detail, self._device, config))
         self._profiler = profiler
         try:
-            profiler.__enter__()
+            with self._foreign.own_call():
+                profiler.__enter__()
         except BaseException:
             self._profiler = None
             raise
@@ -304,9 +306,18 @@ class TorchCollector:
         self._rotation_wanted = False
         self._context.torch_recording = False
         ended = self._context.rows.now()
-        profiler.__exit__(None, None, None)
+        with self._foreign.own_call():
+            profiler.__exit__(None, None, None)
         if segment is not None and keep:
             self._export(profiler, segment, ended)
+
+    def _abandon(self) -> None:
+        """Stops torch's profiler without keeping anything, if it still runs: it would grow without end."""
+        profiler, self._profiler = self._profiler, None
+        self._context.torch_recording = False
+        if profiler is not None:
+            with self._foreign.own_call():
+                profiler.__exit__(None, None, None)
 
     def _export(self, profiler: Any, segment: Segment, ended: int) -> None:
         folder = self._context.folder
@@ -334,9 +345,6 @@ class TorchCollector:
         self._context.convert(sidecar)
 
     # ---- other profilers
-
-    def _is_ours(self, profiler: Any) -> bool:
-        return profiler is self._profiler
 
     def _make_way(self) -> None:
         """Another session is about to begin: ours ends first, since torch does not survive two."""

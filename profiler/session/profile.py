@@ -73,6 +73,11 @@ class profile:
         """The recording's folder."""
         return self._path
 
+    @property
+    def recording_phase(self) -> str:
+        """The schedule's phase of the current step: wait, warm_up, active or done."""
+        return self._session.phase if self._session is not None else "done"
+
     def __enter__(self) -> profile:
         if running.session() is not None:
             raise cannot_nest(running.session_path())

@@ -76,7 +76,9 @@ def _spec(name: str) -> Any:
     except (ImportError, ValueError, AttributeError) as error:
         raise UsageError(f"the module {name} cannot be found: {error}.") from error
     if spec is None:
-        raise UsageError(f"there is no module {name} that can be run.", hint="It is looked for from the current folder.")
+        raise UsageError(
+            f"there is no module {name} that can be run.", hint="It is looked for from the current folder."
+        )
     return spec
 
 

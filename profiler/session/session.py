@@ -12,6 +12,7 @@ import os
 import sys
 import threading
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -32,6 +33,10 @@ from .settings import Settings
 from .step_clock import StepClock
 
 TICK_S = 0.2
+
+MOST_HOOK_FAILURES = 3
+"""A collector one of whose hooks has failed this often is stopped."""
+
 _DRAIN_EVERY = 5
 _BEAT_EVERY = 25
 _OWN = "session"
@@ -240,10 +245,11 @@ class Session:
         try:
             ended = self._steps.boundary(source, self.rows.now())
             for step in ended:
-                self.phase = step.next_phase
+                self.phase = "done" if self._full else step.next_phase
                 self.training_threads.add(threading.get_ident())
+                told = replace(step, next_phase=self.phase)
                 for collector in list(self._collectors):
-                    self._hook(collector, "on_step", step)
+                    self._hook(collector, "on_step", told)
             if ended:
                 self._steps.resume(self.rows.now())
         finally:
@@ -251,8 +257,11 @@ class Session:
 
     def _hook(self, collector: Collector, name: str, *arguments: Any) -> None:
         function = getattr(collector, name, None)
-        if function is not None:
-            self._guard.call(collector.name, function, *arguments)
+        if function is None:
+            return
+        self._guard.call(collector.name, function, *arguments)
+        if self._guard.account(collector.name).failures.get(name, 0) >= MOST_HOOK_FAILURES:
+            self._drop(collector, f"{name} failed {MOST_HOOK_FAILURES} times")
 
     def begin_annotation(self, name: str) -> Any:
         """Opens a named range, through torch while its profiler runs, else as a row of ours; None where it fails."""

@@ -31,7 +31,7 @@ class Training:
         loss.backward()
         self.optimizer.step()
         self.optimizer.zero_grad()
-        return float(loss)
+        return loss.item()
 
 
 def losses_without_recording(steps: int = STEPS) -> list[float]:
