@@ -1,7 +1,7 @@
 """Tells whether a quote in a damaged string ends it, by what follows; and what looks like an event or a member.
 
-Each function looks at the bytes of ``data`` from ``at`` to ``end``, a window that is the same wherever the blocks of the
-file end. The native scanner does the same in ``lookahead.hpp``; a change here is a change there.
+Each function looks at the bytes of ``data`` from ``at`` to ``end``, a window that is the same wherever the blocks of
+the file end. The native scanner does the same in ``lookahead.hpp``; a change here is a change there.
 """
 
 from __future__ import annotations
