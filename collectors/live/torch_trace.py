@@ -35,6 +35,9 @@ How events are counted while they are collected; memory that the program itself 
 QUIET_S = 2.0
 """Without a step for this long, segments end in mid-program."""
 
+HAND_OVER_S = 5.0
+"""How long a thread that starts a profiler of its own waits for ours to end on its thread."""
+
 SHORTEST_S = 1.0
 """Memory growth ends no segment that is shorter."""
 
@@ -191,11 +194,9 @@ class TorchCollector:
         self._rotation_wanted = True
 
     def _rotate_in_mid_program(self) -> None:
-        rotate = self._context.guarded(self.name, self._rotate_now)
-        if threading.main_thread().ident == self._thread and self._context.on_main_thread(rotate):
-            return
-        with self._lock:
-            self._end()  # from this thread; the next step begins another one on the right thread
+        """Ends the segment between two steps of Python, on the thread that began it: torch allows no other."""
+        if threading.main_thread().ident == self._thread:
+            self._context.on_main_thread(self._context.guarded(self.name, self._rotate_now))
 
     def _rotate_now(self) -> None:
         with self._lock:
@@ -351,6 +352,20 @@ class TorchCollector:
         with self._lock:
             if self._away_since is None:
                 self._away_since = self._context.rows.now()
+        if self._profiler is None or threading.get_ident() == self._thread:
+            self._end_for_other()
+            return
+        ended = threading.Event()
+
+        def end() -> None:
+            self._end_for_other()
+            ended.set()
+
+        if not self._context.on_main_thread(end) or not ended.wait(HAND_OVER_S):
+            self._end_for_other()  # from the wrong thread, which may go wrong; two sessions certainly do
+
+    def _end_for_other(self) -> None:
+        with self._lock:
             self._end()
 
     def _tell_absence(self) -> None:

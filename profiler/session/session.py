@@ -83,6 +83,7 @@ class Session:
         self._starts_on_main = threading.current_thread() is threading.main_thread()
         self._guard = Guard(self._collector_failed)
         self._collectors: list[Collector] = []
+        self._dropped: list[Collector] = []
         self._waiting: dict[str, Collector] = {}
         self._ready_modules: set[str] = set()
         self._watch: ImportWatch | None = None
@@ -250,6 +251,8 @@ class Session:
                 told = replace(step, next_phase=self.phase)
                 for collector in list(self._collectors):
                     self._hook(collector, "on_step", told)
+            if self._dropped:
+                self._stop_dropped()
             if ended:
                 self._steps.resume(self.rows.now())
         finally:
@@ -330,11 +333,21 @@ class Session:
         )
 
     def _drop(self, collector: Collector, reason: str) -> None:
+        """Takes a collector out; it is stopped on a thread of the program, since torch's profiler allows no other."""
         account = self._guard.account(collector.name)
         account.state, account.reason = "failed", reason
         if collector in self._collectors:
             self._collectors.remove(collector)
-        self._guard.call(collector.name, collector.stop)
+        self._dropped.append(collector)
+        if threading.current_thread() is not self._thread:
+            self._stop_dropped()
+        else:
+            self.on_main_thread(self._stop_dropped)
+
+    def _stop_dropped(self) -> None:
+        while self._dropped:
+            collector = self._dropped.pop()
+            self._guard.call(collector.name, collector.stop)
 
     # ---- end
 
@@ -354,6 +367,7 @@ class Session:
         for name in self._waiting:
             needs = ", ".join(self._waiting[name].needs)
             self._guard.account(name).reason = f"the program did not import {needs}"
+        self._stop_dropped()
         for collector in reversed(self._collectors):
             account = self._guard.account(collector.name)
             self._guard.call(collector.name, collector.stop)
