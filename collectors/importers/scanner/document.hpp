@@ -234,7 +234,9 @@ private:
         }
         resumed_ = false;
         int64_t codes[kLabels];
-        for (int i = 0; i < kLabels; ++i) codes[i] = event.has_label[i] ? code(static_cast<Label>(i), event.labels[i], start) : -1;
+        for (int i = 0; i < kLabels; ++i) {
+            codes[i] = event.has_label[i] ? code(static_cast<Label>(i), event.labels[i], start) : -1;
+        }
         rows.add(event, base_ + static_cast<int64_t>(start), codes);
     }
 
@@ -251,7 +253,9 @@ private:
         const uint64_t hash = strings.hash(text);
         const int32_t found = strings.find(text, hash);
         if (found != StringIndex::kAbsent) return found;
-        if (strings.size() < limits_.strings && strings.bytes() + text.size() <= limits_.string_bytes) return strings.add(text, hash);
+        if (strings.size() < limits_.strings && strings.bytes() + text.size() <= limits_.string_bytes) {
+            return strings.add(text, hash);
+        }
         count(kStringTableFull, start);
         const uint64_t overflow = strings.hash(kOverflowText);
         const int32_t known = strings.find(kOverflowText, overflow);
@@ -299,7 +303,8 @@ private:
         BadEvent first{kDamageKinds};
         for (const Mode mode : {Mode::kStrict, Mode::kQuotes, Mode::kBackslashes}) {
             if (first.kind == kTruncated && mode == Mode::kBackslashes) break;
-            const size_t limit = mode == Mode::kStrict ? limits_.event_bytes : std::min(limits_.event_bytes, limits_.repair_bytes);
+            const size_t repair_limit = std::min(limits_.event_bytes, limits_.repair_bytes);
+            const size_t limit = mode == Mode::kStrict ? limits_.event_bytes : repair_limit;
             const bool limited = data_.size() - start >= limit;
             const size_t end = limited ? start + limit : data_.size();
             parser_.begin(begin() + end, last_ && end == data_.size(), last_ || limited, mode);

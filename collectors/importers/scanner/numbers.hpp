@@ -41,7 +41,9 @@ inline bool is_not_finite(View token) {
     if (!token.empty() && (token[0] == '+' || token[0] == '-')) token.remove_prefix(1);
     char lower[16];
     if (token.size() >= sizeof lower) return false;
-    for (size_t i = 0; i < token.size(); ++i) lower[i] = token[i] >= 'A' && token[i] <= 'Z' ? static_cast<char>(token[i] + 32) : token[i];
+    for (size_t i = 0; i < token.size(); ++i) {
+        lower[i] = token[i] >= 'A' && token[i] <= 'Z' ? static_cast<char>(token[i] + 32) : token[i];
+    }
     const View word(lower, token.size());
     for (const View known : {"nan", "inf", "infinity", "nan(ind)", "nan(snan)", "1.#inf", "1.#qnan", "1.#snan", "1.#ind"}) {
         if (word == known) return true;

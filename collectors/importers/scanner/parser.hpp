@@ -336,7 +336,8 @@ private:
             // A byte's top bit is set if the byte is one of those; maybe also in a byte after one, which does not matter.
             if (((word - kOnes * 0x20) | (quote - kOnes) | (backslash - kOnes) | word) & kTops) break;
         }
-        while (at < end_ && static_cast<unsigned char>(*at) >= 0x20 && static_cast<unsigned char>(*at) < 0x80 && *at != '"' && *at != '\\') ++at;
+        auto is_clean = [](char c) { return c >= 0x20 && static_cast<unsigned char>(c) < 0x80 && c != '"' && c != '\\'; };
+        while (at < end_ && is_clean(*at)) ++at;
         return at;
     }
 
