@@ -10,6 +10,9 @@ if TYPE_CHECKING:
 native: Any = None
 """The extension; set once it is loaded."""
 
+_initialized = True
+"""Without it, recomputing activations would not put the random numbers back."""
+
 Device = Any  # torch.device, str, int or None; torch is imported with the first call
 
 
@@ -55,6 +58,21 @@ def current_device() -> int:
 def set_device(device: Device) -> None:
     """Makes ``device`` the calling thread's device."""
     native.set_device(_index(device))
+
+
+class device:
+    """Makes a device the current one for the length of a block."""
+
+    def __init__(self, device: Device) -> None:
+        self.index = _index(device)
+        self.previous = -1
+
+    def __enter__(self) -> None:
+        self.previous = current_device()
+        set_device(self.index)
+
+    def __exit__(self, *_: object) -> None:
+        set_device(self.previous)
 
 
 def synchronize(device: Device = None) -> None:

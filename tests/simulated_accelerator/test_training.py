@@ -69,3 +69,36 @@ def test_a_fused_optimizer_is_one_kernel(sim: Any, fused: Any) -> None:
     assert len(kernels) == 1
     torch.testing.assert_close(on_device, stepped("cpu", foreach=False))
     assert sim.fallback_counts() == {}
+
+
+def test_autocast_multiplies_in_the_lower_precision(sim: Any) -> None:
+    model = torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.LayerNorm(8)).to("sim")
+    with torch.autocast("sim", dtype=torch.bfloat16):
+        hidden = model[0](torch.ones(4, 8, device="sim"))
+        output = model[1](hidden)
+    output.sum().backward()
+    assert (hidden.dtype, output.dtype) == (torch.bfloat16, torch.float32)
+    assert "sim::addmm_kernel<bFloat16>" in sim.engine_log().names
+    assert sim.fallback_counts() == {}
+
+
+def test_a_checkpoint_of_the_device_loads_on_both_sides(sim: Any, tmp_path: Any) -> None:
+    weights = {"weight": torch.arange(6.0, device="sim:1").view(2, 3)}
+    torch.save(weights, tmp_path / "checkpoint.pt")
+    on_device = torch.load(tmp_path / "checkpoint.pt")["weight"]
+    on_host = torch.load(tmp_path / "checkpoint.pt", map_location="cpu")["weight"]
+    assert (str(on_device.device), str(on_host.device)) == ("sim:1", "cpu")
+    assert on_device.tolist() == on_host.tolist() == [[0, 1, 2], [3, 4, 5]]
+
+
+def test_recomputed_activations_draw_the_same_dropout(sim: Any) -> None:
+    from torch.utils.checkpoint import checkpoint
+
+    layer = torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.Dropout(0.5)).to("sim")
+    x = torch.randn(64, 8, device="sim", requires_grad=True)
+    torch.manual_seed(2)
+    output = checkpoint(layer, x, use_reentrant=False)
+    output.sum().backward()
+    kept = (output != 0).float()
+    expected = (2 * kept) @ layer[0].weight
+    torch.testing.assert_close(x.grad.cpu(), expected.detach().cpu())

@@ -17,10 +17,14 @@ namespace {
 std::atomic<int64_t>* number_named(int device, const std::string& name) {
   Settings& all = settings(device);
   const std::map<std::string, std::atomic<int64_t>*> numbers{
-      {"launch_latency_ns", &all.launch_latency_ns}, {"launch_limit", &all.launch_limit},
-      {"lookahead_ns", &all.lookahead_ns},           {"compile_ns", &all.compile_ns},
-      {"compiled_load_ns", &all.compiled_load_ns},   {"malloc_ns", &all.malloc_ns},
-      {"free_ns", &all.free_ns},                     {"memory_capacity", &all.memory_capacity},
+      {"launch_latency_ns", &all.launch_latency_ns},
+      {"launch_limit", &all.launch_limit},
+      {"lookahead_ns", &all.lookahead_ns},
+      {"compile_ns", &all.compile_ns},
+      {"compiled_load_ns", &all.compiled_load_ns},
+      {"malloc_ns", &all.malloc_ns},
+      {"free_ns", &all.free_ns},
+      {"memory_capacity", &all.memory_capacity},
   };
   return numbers.at(name);
 }

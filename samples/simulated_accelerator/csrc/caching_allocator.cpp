@@ -1,8 +1,8 @@
 // Device memory: segments from the system, cut into blocks that are kept per stream and given out again.
 //
-// A block is free for its stream as soon as the host frees it: whatever the stream does next comes after. Blocks that other
-// streams use as well (record_stream) wait for those. When the capacity is used up, cached segments go back to the system, which
-// waits for the device; only then is it out of memory.
+// A block is free for its stream as soon as the host frees it: whatever the stream does next comes after. Blocks that
+// other streams use as well (record_stream) wait for those. When the capacity is used up, cached segments go back to
+// the system, which waits for the device; only then is it out of memory.
 #include <c10/util/Exception.h>
 #include <sys/mman.h>
 
@@ -166,9 +166,9 @@ class CachingAllocator final : public c10::DeviceAllocator {
   void for_each_stat(int device, Action action) {
     std::lock_guard lock(mutex_);
     DeviceStats& stats = memory_.at(device).stats;
-    for (StatArray* array : {&stats.allocation, &stats.segment, &stats.active, &stats.inactive_split, &stats.allocated_bytes,
-                             &stats.reserved_bytes, &stats.active_bytes, &stats.inactive_split_bytes,
-                             &stats.requested_bytes}) {
+    for (StatArray* array :
+         {&stats.allocation, &stats.segment, &stats.active, &stats.inactive_split, &stats.allocated_bytes,
+          &stats.reserved_bytes, &stats.active_bytes, &stats.inactive_split_bytes, &stats.requested_bytes}) {
       for (auto& stat : *array) {
         action(stat);
       }
@@ -195,7 +195,8 @@ class CachingAllocator final : public c10::DeviceAllocator {
   // Under the lock: another thread that gets the same memory next must not report first.
   void report(const Block& block, int64_t change) {
     const DeviceStats& stats = memory_.at(block.device).stats;
-    c10::reportMemoryUsageToProfiler(block.address, change, current(stats.allocated_bytes), current(stats.reserved_bytes),
+    c10::reportMemoryUsageToProfiler(block.address, change, current(stats.allocated_bytes),
+                                     current(stats.reserved_bytes),
                                      c10::Device(kDeviceType, static_cast<c10::DeviceIndex>(block.device)));
   }
 
@@ -317,7 +318,7 @@ class CachingAllocator final : public c10::DeviceAllocator {
 
   Block* new_segment(int device, StreamId stream, size_t size, size_t requested) {
     const bool small = size <= kSmall;
-    const size_t segment = small                          ? kSmallSegment
+    const size_t segment = small                       ? kSmallSegment
                            : size <= kLargeSegment / 2 ? kLargeSegment
                                                        : (size + kSegmentRound - 1) / kSegmentRound * kSegmentRound;
     Memory& memory = memory_.at(device);
@@ -378,7 +379,8 @@ class CachingAllocator final : public c10::DeviceAllocator {
     const int64_t capacity = settings(device).memory_capacity.load();
     const int64_t reserved = current(stats.reserved_bytes);
     const int64_t allocated = current(stats.allocated_bytes);
-    c10::reportOutOfMemoryToProfiler(static_cast<int64_t>(requested), allocated, reserved, c10::Device(kDeviceType, device));
+    c10::reportOutOfMemoryToProfiler(static_cast<int64_t>(requested), allocated, reserved,
+                                     c10::Device(kDeviceType, device));
     TORCH_CHECK_WITH(OutOfMemoryError, false, "sim:", device, " is out of memory. Tried to allocate ",
                      readable(static_cast<int64_t>(requested)), ", but of ", readable(capacity), " only ",
                      readable(std::max<int64_t>(0, capacity - reserved)), " is free: ", readable(allocated),

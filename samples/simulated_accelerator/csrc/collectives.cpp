@@ -3,10 +3,11 @@
 #include "collectives.h"
 
 #include <ATen/record_function.h>
+#include <torch/csrc/utils/pybind.h>
+
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 #include <torch/csrc/distributed/c10d/ParamCommsUtils.hpp>
 #include <torch/csrc/distributed/c10d/reducer_timer.hpp>
-#include <torch/csrc/utils/pybind.h>
 
 #include "clock.h"
 #include "device.h"
@@ -38,7 +39,11 @@ class StreamScope {
 class QueuedWork final : public c10d::Work {
  public:
   QueuedWork(int rank, c10d::OpType type, int device, StreamId stream, CompletionPtr done, Tensors outputs)
-      : Work(rank, type), device_(device), stream_(stream), done_({{std::move(done)}, 0}), outputs_(std::move(outputs)) {
+      : Work(rank, type),
+        device_(device),
+        stream_(stream),
+        done_({{std::move(done)}, 0}),
+        outputs_(std::move(outputs)) {
     const c10::Device on(kDeviceType, static_cast<c10::DeviceIndex>(device));
     future_ = c10::make_intrusive<c10::ivalue::Future>(c10::ListType::create(c10::TensorType::get()),
                                                        std::vector<c10::Device>{on});
@@ -124,8 +129,9 @@ class Collectives final : public c10d::Backend {
   void setTimeout(std::chrono::milliseconds timeout) override { gloo_->setTimeout(timeout); }
 
   WorkPtr allreduce(Tensors& tensors, const c10d::AllreduceOptions& options) override {
-    return queue({"allreduce", c10d::OpType::ALLREDUCE, tensors, tensors},
-                 [gloo = gloo_, views = views_of(tensors), options]() mutable { gloo->allreduce(views, options)->wait(); });
+    return queue(
+        {"allreduce", c10d::OpType::ALLREDUCE, tensors, tensors},
+        [gloo = gloo_, views = views_of(tensors), options]() mutable { gloo->allreduce(views, options)->wait(); });
   }
 
   WorkPtr allreduce_coalesced(Tensors& tensors, const c10d::AllreduceCoalescedOptions& options) override {
@@ -136,13 +142,15 @@ class Collectives final : public c10d::Backend {
   }
 
   WorkPtr broadcast(Tensors& tensors, const c10d::BroadcastOptions& options) override {
-    return queue({"broadcast", c10d::OpType::BROADCAST, tensors, tensors},
-                 [gloo = gloo_, views = views_of(tensors), options]() mutable { gloo->broadcast(views, options)->wait(); });
+    return queue(
+        {"broadcast", c10d::OpType::BROADCAST, tensors, tensors},
+        [gloo = gloo_, views = views_of(tensors), options]() mutable { gloo->broadcast(views, options)->wait(); });
   }
 
   WorkPtr reduce(Tensors& tensors, const c10d::ReduceOptions& options) override {
-    return queue({"reduce", c10d::OpType::REDUCE, tensors, tensors},
-                 [gloo = gloo_, views = views_of(tensors), options]() mutable { gloo->reduce(views, options)->wait(); });
+    return queue(
+        {"reduce", c10d::OpType::REDUCE, tensors, tensors},
+        [gloo = gloo_, views = views_of(tensors), options]() mutable { gloo->reduce(views, options)->wait(); });
   }
 
   WorkPtr allgather(std::vector<Tensors>& outputs, Tensors& inputs, const c10d::AllgatherOptions& options) override {
@@ -181,7 +189,8 @@ class Collectives final : public c10d::Backend {
                  });
   }
 
-  WorkPtr _reduce_scatter_base(at::Tensor& output, at::Tensor& input, const c10d::ReduceScatterOptions& options) override {
+  WorkPtr _reduce_scatter_base(at::Tensor& output, at::Tensor& input,
+                               const c10d::ReduceScatterOptions& options) override {
     return queue({"_reduce_scatter_base", c10d::OpType::_REDUCE_SCATTER_BASE, {input}, {output}},
                  [gloo = gloo_, to = host_view(output), from = host_view(input), options]() mutable {
                    gloo->_reduce_scatter_base(to, from, options)->wait();
@@ -196,13 +205,15 @@ class Collectives final : public c10d::Backend {
   }
 
   WorkPtr send(Tensors& tensors, int target, int tag) override {
-    return queue({"send", c10d::OpType::SEND, tensors, {}, false},
-                 [gloo = gloo_, views = views_of(tensors), target, tag]() mutable { gloo->send(views, target, tag)->wait(); });
+    return queue(
+        {"send", c10d::OpType::SEND, tensors, {}, false},
+        [gloo = gloo_, views = views_of(tensors), target, tag]() mutable { gloo->send(views, target, tag)->wait(); });
   }
 
   WorkPtr recv(Tensors& tensors, int source, int tag) override {
-    return queue({"recv", c10d::OpType::RECV, {}, tensors, false},
-                 [gloo = gloo_, views = views_of(tensors), source, tag]() mutable { gloo->recv(views, source, tag)->wait(); });
+    return queue(
+        {"recv", c10d::OpType::RECV, {}, tensors, false},
+        [gloo = gloo_, views = views_of(tensors), source, tag]() mutable { gloo->recv(views, source, tag)->wait(); });
   }
 
   WorkPtr barrier(const c10d::BarrierOptions& options) override {
@@ -259,7 +270,8 @@ class Collectives final : public c10d::Backend {
 
   static void keep_until_done(const Tensors& tensors, StreamId stream) {
     for (const at::Tensor& tensor : tensors) {
-      device_allocator()->recordStream(tensor.storage().data_ptr(), c10::Stream(c10::Stream::UNSAFE, tensor.device(), stream));
+      device_allocator()->recordStream(tensor.storage().data_ptr(),
+                                       c10::Stream(c10::Stream::UNSAFE, tensor.device(), stream));
     }
   }
 

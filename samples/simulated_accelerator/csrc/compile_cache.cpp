@@ -1,5 +1,5 @@
-// A compiler for kernels that takes its time: the first launch of an op with its shapes and types waits for it, and a cache
-// on disk makes the second process wait less.
+// A compiler for kernels that takes its time: the first launch of an op with its shapes and types waits for it, and a
+// cache on disk makes the second process wait less.
 #include <fcntl.h>
 #include <unistd.h>
 

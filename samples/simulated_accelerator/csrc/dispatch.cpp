@@ -1,5 +1,5 @@
-// One boxed function serves all ops with a kernel: it gives the results their memory, turns the arguments into CPU views of the
-// same memory, and queues the op of the CPU.
+// One boxed function serves all ops with a kernel: it gives the results their memory, turns the arguments into CPU
+// views of the same memory, and queues the op of the CPU.
 #include <ATen/native/CPUFallback.h>
 #include <ATen/ops/empty_strided.h>
 #include <torch/library.h>
@@ -94,8 +94,9 @@ class HostArguments {
       for (const std::optional<at::Tensor>& tensor : value.toOptionalTensorVector()) {
         // Indices may live on the host; they are small.
         const bool on_host = tensor.has_value() && tensor->defined() && tensor->is_cpu();
-        views.push_back(!tensor.has_value() ? std::nullopt
-                                            : std::make_optional(on_host ? tensor->clone() : convert(*tensor, written)));
+        views.push_back(!tensor.has_value()
+                            ? std::nullopt
+                            : std::make_optional(on_host ? tensor->clone() : convert(*tensor, written)));
       }
       return views;
     }
@@ -120,8 +121,8 @@ class HostArguments {
     if (device < 0) {
       device = tensor.device().index();
     }
-    TORCH_CHECK(device == tensor.device().index(), schema_.name(), ": expected all tensors on sim:", device, ", got one on ",
-                tensor.device());
+    TORCH_CHECK(device == tensor.device().index(), schema_.name(), ": expected all tensors on sim:", device,
+                ", got one on ", tensor.device());
     if (dtype == c10::ScalarType::Undefined) {
       dtype = tensor.scalar_type();
     }
@@ -178,7 +179,8 @@ std::function<void()> computation(const Registered& entry, Stack arguments, Tens
     for (at::Tensor& result : results) {
       arguments.emplace_back(std::move(result));
     }
-    return [op = entry.computes, cpu, arguments = std::move(arguments)]() mutable { op.redispatchBoxed(cpu, &arguments); };
+    return
+        [op = entry.computes, cpu, arguments = std::move(arguments)]() mutable { op.redispatchBoxed(cpu, &arguments); };
   }
   return [op = entry.computes, cpu, arguments = std::move(arguments), results = std::move(results)]() mutable {
     op.redispatchBoxed(cpu, &arguments);
@@ -292,13 +294,14 @@ Registered* make_entry(const OpKernel& kernel) {
 
 void register_ops() {
   // Registrations end with their library, so both live for ever.
-  static auto* ops = new torch::Library(torch::Library::IMPL, "aten", c10::DispatchKey::PrivateUse1, __FILE__, __LINE__);
+  static auto* ops =
+      new torch::Library(torch::Library::IMPL, "aten", c10::DispatchKey::PrivateUse1, __FILE__, __LINE__);
   static auto* rest = new torch::Library(torch::Library::IMPL, "_", c10::DispatchKey::PrivateUse1, __FILE__, __LINE__);
   for (const OpKernel& kernel : op_kernels()) {
     Registered* entry = make_entry(kernel);
     registered().push_back(entry);
-    ops->impl(kernel.op.c_str(),
-              torch::CppFunction::makeFromBoxedKernel(c10::BoxedKernel::makeFromFunctor(std::make_unique<BoxedOp>(entry))));
+    ops->impl(kernel.op.c_str(), torch::CppFunction::makeFromBoxedKernel(
+                                     c10::BoxedKernel::makeFromFunctor(std::make_unique<BoxedOp>(entry))));
   }
   register_memory_ops();
   rest->fallback(torch::CppFunction::makeFromBoxedFunction<&fall_back>());

@@ -1,12 +1,12 @@
 // The device: streams of operations, the five queues they run on, and the threads that compute their results.
 //
 // Device time is computed, not measured. An operation starts at the latest of: its launch plus the launch latency, the
-// end of its predecessor in the stream, the ends of the events it waits for, and the first gap of its queue that holds it. It ends
-// `duration_ns` later. One thread of the host computes the results in dependency order, up to `lookahead_ns` before the
-// start, and whoever waits for the device sleeps until the end. So a thread that the operating system wakes late, or a
-// core that another process uses, changes no time stamp on the device; only computing for longer than the operation
-// lasts does (CPU time, not elapsed time), and the log says so. Collectives have a thread of their own: they wait for peers,
-// and end when the values have arrived at the earliest.
+// end of its predecessor in the stream, the ends of the events it waits for, and the first gap of its queue that holds
+// it. It ends `duration_ns` later. One thread of the host computes the results in dependency order, up to
+// `lookahead_ns` before the start, and whoever waits for the device sleeps until the end. So a thread that the
+// operating system wakes late, or a core that another process uses, changes no time stamp on the device; only computing
+// for longer than the operation lasts does (CPU time, not elapsed time), and the log says so. Collectives have a thread
+// of their own: they wait for peers, and end when the values have arrived at the earliest.
 #pragma once
 
 #include <algorithm>
@@ -47,9 +47,9 @@ struct Moment {
 
 // Where a wait of a stream comes from, for the trace.
 struct WaitSource {
-  StreamId stream;                // that recorded the event
-  uint32_t record_correlation;    // of the call that recorded it
-  uint32_t wait_correlation;      // of the call that made the stream wait
+  StreamId stream;              // that recorded the event
+  uint32_t record_correlation;  // of the call that recorded it
+  uint32_t wait_correlation;    // of the call that made the stream wait
   uint64_t host_operation;
   int64_t call_ns;
 };
@@ -106,8 +106,8 @@ bool in_bad_fork();
 // Throws in a bad fork and after shut_down().
 void require_usable();
 
-// When a queue is taken. An operation goes into the first gap that holds it, so that what was computed ahead of its time
-// does not hold up another stream.
+// When a queue is taken. An operation goes into the first gap that holds it, so that what was computed ahead of its
+// time does not hold up another stream.
 class QueueTimeline {
  public:
   // Reserves [start, start + duration) with start >= ready and returns start.

@@ -9,8 +9,8 @@
 
 namespace sim {
 
-// Times are ns since 1970. The operation started at the latest of `launch_ns + latency`, `stream_ready_ns`, `event_ready_ns`
-// and the time its queue had room.
+// Times are ns since 1970. The operation started at the latest of `launch_ns + latency`, `stream_ready_ns`,
+// `event_ready_ns` and the time its queue had room.
 struct LogEntry {
   int64_t start_ns;
   int64_t end_ns;

@@ -58,7 +58,9 @@ class Guard final : public c10::impl::DeviceGuardImplInterface {
   c10::Stream getStream(c10::Device device) const override {
     return make_stream(index_of(device), this_stream[index_of(device)]);
   }
-  c10::Stream getDefaultStream(c10::Device device) const override { return make_stream(index_of(device), kDefaultStream); }
+  c10::Stream getDefaultStream(c10::Device device) const override {
+    return make_stream(index_of(device), kDefaultStream);
+  }
   c10::Stream getStreamFromGlobalPool(c10::Device device, bool) const override {
     return make_stream(index_of(device), next_pool_stream(index_of(device)));
   }
@@ -76,7 +78,8 @@ class Guard final : public c10::impl::DeviceGuardImplInterface {
 
   void destroyEvent(void* event, const c10::DeviceIndex) const noexcept override { delete static_cast<Event*>(event); }
 
-  void record(void** event, const c10::Stream& stream, const c10::DeviceIndex, const c10::EventFlag flag) const override {
+  void record(void** event, const c10::Stream& stream, const c10::DeviceIndex,
+              const c10::EventFlag flag) const override {
     if (*event == nullptr) {
       *event = new Event();
     }
@@ -140,7 +143,8 @@ class Guard final : public c10::impl::DeviceGuardImplInterface {
   double elapsedTime(void* first, void* second, const c10::DeviceIndex) const override {
     TORCH_CHECK(first != nullptr && second != nullptr && event_of(first).recorded && event_of(second).recorded,
                 "both events must be recorded before the time between them is asked for");
-    TORCH_CHECK(event_of(first).timing && event_of(second).timing, "both events must be created with enable_timing=True");
+    TORCH_CHECK(event_of(first).timing && event_of(second).timing,
+                "both events must be created with enable_timing=True");
     TORCH_CHECK(has_passed(event_of(first).moment) && has_passed(event_of(second).moment),
                 "the device has not passed both events yet; synchronize first");
     return static_cast<double>(event_of(second).moment.time_ns() - event_of(first).moment.time_ns()) / 1e6;
@@ -181,7 +185,8 @@ struct Hooks final : at::PrivateUse1HooksInterface {
 
 // The profiler of torch.autograd without Kineto times ops with a pair of events.
 struct Stubs final : torch::profiler::impl::ProfilerStubs {
-  void record(c10::DeviceIndex* device, torch::profiler::impl::ProfilerVoidEventStub* event, int64_t* cpu_ns) const override {
+  void record(c10::DeviceIndex* device, torch::profiler::impl::ProfilerVoidEventStub* event,
+              int64_t* cpu_ns) const override {
     if (device != nullptr) {
       *device = static_cast<c10::DeviceIndex>(this_device);
     }

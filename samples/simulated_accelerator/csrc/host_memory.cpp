@@ -37,7 +37,9 @@ class PinnedAllocator final : public at::HostAllocator {
   }
 
   c10::DeleterFnPtr raw_deleter() const override { return &release; }
-  void copy_data(void* target, const void* source, size_t bytes) const override { default_copy_data(target, source, bytes); }
+  void copy_data(void* target, const void* source, size_t bytes) const override {
+    default_copy_data(target, source, bytes);
+  }
 
   bool record_event(void* address, void*, c10::Stream stream) override {
     keep(address, stream_moment(stream.device_index(), stream.id()));
@@ -202,7 +204,8 @@ at::Generator new_generator(int device) {
 
 at::Generator kernel_generator(const std::optional<at::Generator>& generator, int device) {
   const bool given = generator.has_value() && generator->defined();
-  auto* source = dynamic_cast<DeviceGenerator*>((given ? *generator : default_generator(device)).unsafeGetGeneratorImpl());
+  auto* source =
+      dynamic_cast<DeviceGenerator*>((given ? *generator : default_generator(device)).unsafeGetGeneratorImpl());
   TORCH_CHECK(source != nullptr, "expected a generator of the device sim, got one of ", generator->device());
   std::lock_guard lock(source->mutex_);
   return at::make_generator<at::CPUGeneratorImpl>(source->next_kernel_seed());

@@ -31,8 +31,9 @@ at::Tensor host_view(const at::Tensor& tensor) {
   const size_t skipped = static_cast<size_t>(tensor.storage_offset()) * tensor.itemsize();
   const size_t bytes = tensor.storage().nbytes() > skipped ? tensor.storage().nbytes() - skipped : 0;
   void* data = const_cast<void*>(tensor.const_data_ptr());
-  auto storage = c10::make_intrusive<c10::StorageImpl>(c10::StorageImpl::use_byte_size_t(), bytes,
-                                                       c10::DataPtr(data, c10::Device(c10::DeviceType::CPU)), nullptr, false);
+  auto storage =
+      c10::make_intrusive<c10::StorageImpl>(c10::StorageImpl::use_byte_size_t(), bytes,
+                                            c10::DataPtr(data, c10::Device(c10::DeviceType::CPU)), nullptr, false);
   auto impl = c10::make_intrusive<c10::TensorImpl>(std::move(storage), c10::DispatchKeySet(c10::DispatchKey::CPU),
                                                    tensor.dtype());
   impl->set_sizes_and_strides(tensor.sizes(), tensor.strides());

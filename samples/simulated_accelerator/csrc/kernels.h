@@ -37,7 +37,8 @@ const std::string* kernel_name(const std::string& label, c10::ScalarType dtype);
 
 std::unique_ptr<Operation> make_operation(int device, const Work& work, std::function<void()> compute);
 
-// Queues an operation; the call is a slice of the trace named `call`, which lasts until the end of the operation with `wait`.
+// Queues an operation; the call is a slice of the trace named `call`, which lasts until the end of the operation with
+// `wait`.
 CompletionPtr launch_operation(int device, StreamId stream, std::unique_ptr<Operation> operation, const char* call,
                                bool wait = false);
 CompletionPtr launch_on_current_stream(int device, const Work& work, const char* call, std::function<void()> compute,

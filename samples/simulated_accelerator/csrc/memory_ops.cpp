@@ -107,9 +107,10 @@ void copy_bytes(const at::Tensor& from, const at::Tensor& to, bool wait) {
   if (bytes == 0) {
     return;
   }
-  static const std::string* names[] = {interned("Memcpy HtoD (Pageable -> Device)"), interned("Memcpy HtoD (Pinned -> Device)"),
-                                       interned("Memcpy DtoH (Device -> Pageable)"), interned("Memcpy DtoH (Device -> Pinned)"),
-                                       interned("Memcpy DtoD (Device -> Device)"), interned("Memcpy PtoP (Device -> Device)")};
+  static const std::string* names[] = {
+      interned("Memcpy HtoD (Pageable -> Device)"), interned("Memcpy HtoD (Pinned -> Device)"),
+      interned("Memcpy DtoH (Device -> Pageable)"), interned("Memcpy DtoH (Device -> Pinned)"),
+      interned("Memcpy DtoD (Device -> Device)"),   interned("Memcpy PtoP (Device -> Device)")};
   const at::Tensor& on_device = from.is_cpu() ? to : from;
   const int device = on_device.device().index();
   void* source = const_cast<void*>(from.const_data_ptr());
@@ -162,7 +163,8 @@ at::Tensor contiguous_as(const at::Tensor& tensor, c10::ScalarType dtype) {
   return result;
 }
 
-// The bytes cross once, in the type and order of the target; what has to be changed is changed on the side that it is on.
+// The bytes cross once, in the type and order of the target; what has to be changed is changed on the side that it is
+// on.
 void copy_across(const at::Tensor& from, const at::Tensor& to, bool wait) {
   if (same_layout(from, to)) {
     copy_bytes(from, to, wait);
@@ -173,8 +175,8 @@ void copy_across(const at::Tensor& from, const at::Tensor& to, bool wait) {
     copy_bytes(source, to, wait);
     return;
   }
-  at::Tensor landing = to.is_cpu() ? at::empty(to.sizes(), to.options())
-                                   : empty_on(to.device().index(), to.sizes(), to.scalar_type());
+  at::Tensor landing =
+      to.is_cpu() ? at::empty(to.sizes(), to.options()) : empty_on(to.device().index(), to.sizes(), to.scalar_type());
   copy_bytes(source, landing, wait || to.is_cpu());
   to.copy_(landing);
 }
@@ -268,7 +270,8 @@ at::Tensor nonzero(const at::Tensor& self) {
 
 at::Tensor masked_select(const at::Tensor& self, const at::Tensor& mask) {
   static const std::string* name = interned("sim::masked_select_kernel");
-  return counted(self, name, [view = host_view(self), chosen = host_view(mask)] { return at::cpu::masked_select(view, chosen); });
+  return counted(self, name,
+                 [view = host_view(self), chosen = host_view(mask)] { return at::cpu::masked_select(view, chosen); });
 }
 
 at::Tensor dropout_mask(const at::Tensor& like, double keep) {
@@ -294,7 +297,8 @@ std::tuple<at::Tensor, at::Tensor> native_dropout(const at::Tensor& input, doubl
 bool equal(const at::Tensor& self, const at::Tensor& other) {
   static const std::string* name = interned("sim::equal_kernel");
   auto same = std::make_shared<bool>(false);
-  launch_kernel(self.device().index(), {name, Queue::vector, OperationKind::kernel, bytes_of(self) + bytes_of(other), 0},
+  launch_kernel(self.device().index(),
+                {name, Queue::vector, OperationKind::kernel, bytes_of(self) + bytes_of(other), 0},
                 [same, a = host_view(self), b = host_view(other)] { *same = at::cpu::equal(a, b); });
   read_back(self, 1);
   return *same;
@@ -303,7 +307,8 @@ bool equal(const at::Tensor& self, const at::Tensor& other) {
 }  // namespace
 
 void register_memory_ops() {
-  static auto* ops = new torch::Library(torch::Library::IMPL, "aten", c10::DispatchKey::PrivateUse1, __FILE__, __LINE__);
+  static auto* ops =
+      new torch::Library(torch::Library::IMPL, "aten", c10::DispatchKey::PrivateUse1, __FILE__, __LINE__);
   ops->impl("empty.memory_format", empty_memory_format);
   ops->impl("empty_strided", empty_strided);
   ops->impl("as_strided", as_strided);

@@ -16,7 +16,7 @@ using Tensors = std::vector<at::Tensor>;
 
 // One op. Its result is computed by an op of the CPU on views of the same memory.
 struct OpKernel {
-  std::string op;              // as registered: aten::gelu.out
+  std::string op;  // as registered: aten::gelu.out
   Queue queue = Queue::vector;
   // Allocates the results on the device; null: the op writes to its arguments only (in place, out=).
   Tensors (*allocate)(Arguments arguments) = nullptr;

@@ -3,6 +3,8 @@
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/ops/result_type.h>
 
+#include <sstream>
+
 #include "op_kernels.h"
 
 namespace sim {
@@ -48,7 +50,8 @@ Tensors broadcast(Arguments a) {
   const at::Tensor& self = a[0].toTensor();
   const at::Tensor& other = a[1].toTensor();
   const at::Tensor& on_device = self.is_cpu() ? other : self;
-  return {empty_on(on_device.device().index(), at::infer_size(self.sizes(), other.sizes()), at::result_type(self, other))};
+  return {
+      empty_on(on_device.device().index(), at::infer_size(self.sizes(), other.sizes()), at::result_type(self, other))};
 }
 
 Tensors where_result(Arguments a) {
@@ -243,50 +246,46 @@ int64_t convolution_backward_flops(Arguments a, const Tensors& results) {
 }
 
 // These write to an argument. Ops with a structured kernel in torch come down to their out= form by themselves.
-constexpr const char* kWriting[] = {
-    // of one tensor
-    "abs.out", "acos.out", "acosh.out", "asin.out", "asinh.out", "atan.out", "atanh.out", "bitwise_not.out", "ceil.out",
-    "cos.out", "cosh.out", "erf.out", "erfc.out", "erfinv.out", "exp.out", "exp2.out", "expm1.out", "floor.out", "frac.out",
-    "isneginf.out", "isposinf.out", "lgamma.out", "log.out", "log10.out", "log1p.out", "log2.out", "logical_not.out",
-    "neg.out", "reciprocal.out", "round.out", "rsqrt.out", "sgn.out", "sigmoid.out", "sign.out", "signbit.out", "sin.out",
-    "sinc.out", "sinh.out", "sqrt.out", "tan.out", "tanh.out", "trunc.out", "elu.out", "elu_backward.grad_input",
-    "gelu.out", "gelu_backward.grad_input", "glu.out", "hardsigmoid.out", "leaky_relu.out",
-    "leaky_relu_backward.grad_input", "logit_backward.grad_input", "mish.out", "relu_", "sigmoid_backward.grad_input",
-    "silu.out", "silu_backward.grad_input", "softplus.out", "softplus_backward.grad_input", "softshrink.out",
-    "tanh_backward.grad_input", "threshold.out", "threshold_backward.grad_input", "clamp.out", "clamp_min.out",
-    "clamp_max.out", "tril.out", "triu.out",
-    // of several
-    "add.out", "sub.out", "mul.out", "div.out", "div.out_mode", "addcdiv.out", "addcmul.out", "atan2.out",
-    "bitwise_and.Tensor_out", "bitwise_or.Tensor_out", "bitwise_xor.Tensor_out", "clamp.Tensor_out", "clamp_max.Tensor_out",
-    "clamp_min.Tensor_out", "copysign.out", "eq.Scalar_out", "eq.Tensor_out", "ne.Scalar_out", "ne.Tensor_out",
-    "lt.Scalar_out", "lt.Tensor_out", "le.Scalar_out", "le.Tensor_out", "gt.Scalar_out", "gt.Tensor_out", "ge.Scalar_out",
-    "ge.Tensor_out", "floor_divide.out", "fmax.out", "fmin.out", "fmod.Tensor_out", "hypot.out", "lerp.Scalar_out",
-    "lerp.Tensor_out", "logaddexp.out", "logical_and.out", "logical_or.out", "logical_xor.out", "maximum.out",
-    "minimum.out", "pow.Scalar_out", "pow.Tensor_Scalar_out", "pow.Tensor_Tensor_out", "remainder.Tensor_out",
-    "where.self_out", "xlogy.OutTensor", "masked_fill_.Scalar", "masked_fill_.Tensor", "mse_loss.out", "mse_loss_backward.grad_input",
-    "smooth_l1_loss.out", "smooth_l1_loss_backward.grad_input", "cat.out",
-    // reductions and scans
-    "all.all_out", "all.out", "amax.out", "amin.out", "any.all_out", "any.out", "argmax.out", "argmin.out", "cumprod.out",
-    "cumsum.out", "linalg_vector_norm.out", "logsumexp.out", "max.dim_max", "mean.out", "min.dim_min", "norm.dtype_out",
-    "norm.out", "prod.int_out", "sort.values_stable", "sum.IntList_out", "topk.values", "_log_softmax.out",
-    "_log_softmax_backward_data.out", "_softmax.out", "_softmax_backward_data.out", "nll_loss_forward.output",
-    "nll_loss_backward.grad_input",
-    // by index
-    "_index_put_impl_", "gather.out", "index.Tensor_out", "index_add.out", "index_copy.out", "index_fill_.int_Scalar",
-    "index_fill_.int_Tensor", "scatter.reduce_out", "scatter.src_out", "scatter.value_out", "scatter.value_reduce_out",
-    "scatter_add.out", "scatter_reduce.two_out",
-    // images
-    "avg_pool2d.out", "avg_pool2d_backward.grad_input", "max_pool2d_with_indices.out",
-    "max_pool2d_with_indices_backward.grad_input", "upsample_bilinear2d.out", "upsample_bilinear2d_backward.grad_input",
-    "upsample_nearest2d.out", "upsample_nearest2d_backward.grad_input",
-    // fresh values
-    "arange.start_out", "eye.m_out", "fill_.Scalar", "fill_.Tensor", "linspace.out", "randperm.generator_out",
-    "bernoulli.out", "bernoulli_.Tensor", "bernoulli_.float", "cauchy_", "exponential_", "geometric_", "log_normal_",
-    "normal_", "random_", "random_.from", "random_.to", "uniform_",
-    // optimizers
-    "_fused_adam_", "_fused_adam_.tensor_lr", "_fused_adamw_", "_fused_adamw_.tensor_lr", "_fused_sgd_",
-    "_fused_sgd_.tensor_lr", "_amp_foreach_non_finite_check_and_unscale_", "_amp_update_scale_",
-};
+// By paragraph: of one tensor, of several, reductions and scans, by index, images, fresh values, optimizers.
+constexpr const char* kWriting = R"(
+abs.out acos.out acosh.out asin.out asinh.out atan.out atanh.out bitwise_not.out ceil.out cos.out cosh.out erf.out
+erfc.out erfinv.out exp.out exp2.out expm1.out floor.out frac.out isneginf.out isposinf.out lgamma.out log.out
+log10.out log1p.out log2.out logical_not.out neg.out reciprocal.out round.out rsqrt.out sgn.out sigmoid.out sign.out
+signbit.out sin.out sinc.out sinh.out sqrt.out tan.out tanh.out trunc.out elu.out elu_backward.grad_input gelu.out
+gelu_backward.grad_input glu.out hardsigmoid.out leaky_relu.out leaky_relu_backward.grad_input
+logit_backward.grad_input mish.out relu_ sigmoid_backward.grad_input silu.out silu_backward.grad_input softplus.out
+softplus_backward.grad_input softshrink.out tanh_backward.grad_input threshold.out threshold_backward.grad_input
+clamp.out clamp_min.out clamp_max.out tril.out triu.out
+
+add.out sub.out mul.out div.out div.out_mode addcdiv.out addcmul.out atan2.out bitwise_and.Tensor_out
+bitwise_or.Tensor_out bitwise_xor.Tensor_out clamp.Tensor_out clamp_max.Tensor_out clamp_min.Tensor_out copysign.out
+eq.Scalar_out eq.Tensor_out ne.Scalar_out ne.Tensor_out lt.Scalar_out lt.Tensor_out le.Scalar_out le.Tensor_out
+gt.Scalar_out gt.Tensor_out ge.Scalar_out ge.Tensor_out floor_divide.out fmax.out fmin.out fmod.Tensor_out hypot.out
+lerp.Scalar_out lerp.Tensor_out logaddexp.out logical_and.out logical_or.out logical_xor.out maximum.out minimum.out
+pow.Scalar_out pow.Tensor_Scalar_out pow.Tensor_Tensor_out remainder.Tensor_out where.self_out xlogy.OutTensor
+masked_fill_.Scalar masked_fill_.Tensor mse_loss.out mse_loss_backward.grad_input smooth_l1_loss.out
+smooth_l1_loss_backward.grad_input cat.out
+
+all.all_out all.out amax.out amin.out any.all_out any.out argmax.out argmin.out cumprod.out cumsum.out
+linalg_vector_norm.out logsumexp.out max.dim_max mean.out min.dim_min norm.dtype_out norm.out prod.int_out
+sort.values_stable sum.IntList_out topk.values _log_softmax.out _log_softmax_backward_data.out _softmax.out
+_softmax_backward_data.out nll_loss_forward.output nll_loss_backward.grad_input
+
+_index_put_impl_ gather.out index.Tensor_out index_add.out index_copy.out index_fill_.int_Scalar
+index_fill_.int_Tensor scatter.reduce_out scatter.src_out scatter.value_out scatter.value_reduce_out scatter_add.out
+scatter_reduce.two_out
+
+avg_pool2d.out avg_pool2d_backward.grad_input max_pool2d_with_indices.out
+max_pool2d_with_indices_backward.grad_input upsample_bilinear2d.out upsample_bilinear2d_backward.grad_input
+upsample_nearest2d.out upsample_nearest2d_backward.grad_input
+
+arange.start_out eye.m_out fill_.Scalar fill_.Tensor linspace.out randperm.generator_out bernoulli.out
+bernoulli_.Tensor bernoulli_.float cauchy_ exponential_ geometric_ log_normal_ normal_ random_ random_.from
+random_.to uniform_
+
+_fused_adam_ _fused_adam_.tensor_lr _fused_adamw_ _fused_adamw_.tensor_lr _fused_sgd_ _fused_sgd_.tensor_lr
+_amp_foreach_non_finite_check_and_unscale_ _amp_update_scale_
+)";
 
 const std::vector<OpKernel>& allocating() {
   static const auto* kernels = new std::vector<OpKernel>{
@@ -364,7 +363,8 @@ std::string in_aten(const std::string& op) {
 
 std::vector<OpKernel> op_kernels() {
   std::vector<OpKernel> kernels = allocating();
-  for (const char* op : kWriting) {
+  std::istringstream writing(kWriting);
+  for (std::string op; writing >> op;) {
     kernels.push_back({op});
   }
   add_foreach_ops(kernels);

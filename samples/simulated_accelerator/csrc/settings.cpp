@@ -16,7 +16,8 @@ Queue queue_named(const std::string& name) {
       return static_cast<Queue>(i);
     }
   }
-  throw std::invalid_argument("no queue is called '" + name + "'; the queues are tensor, vector, dma_in, dma_out, collective");
+  throw std::invalid_argument("no queue is called '" + name +
+                              "'; the queues are tensor, vector, dma_in, dma_out, collective");
 }
 
 int64_t duration_ns(int device, Queue queue, double work) {

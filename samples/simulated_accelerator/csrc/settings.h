@@ -26,7 +26,8 @@ struct QueueSpeed {
 // One set for each device, read at every launch; a change holds from the next launch on.
 struct Settings {
   // Slow enough that one CPU core computes most results within their simulated time (measured: tests and README).
-  std::array<QueueSpeed, kQueues> queues{{{2.0e10, 5'000}, {4.0e9, 5'000}, {4.0e9, 8'000}, {4.0e9, 8'000}, {2.5e8, 20'000}}};
+  std::array<QueueSpeed, kQueues> queues{
+      {{2.0e10, 5'000}, {4.0e9, 5'000}, {4.0e9, 8'000}, {4.0e9, 8'000}, {2.5e8, 20'000}}};
   std::atomic<int64_t> launch_latency_ns{4'000};    // from the end of the enqueue to the earliest start
   std::atomic<int64_t> launch_limit{1024};          // operations of one stream in flight before a launch blocks
   std::atomic<int64_t> lookahead_ns{20'000'000};    // how long before its start an operation may be computed

@@ -156,7 +156,8 @@ class Session final : public libkineto::IActivityProfilerSession {
     std::set<int32_t> named;
     for (const auto& [device, stream] : streams) {
       if (named.insert(device).second) {
-        logger.handleDeviceInfo({device, device + libkineto::kExceedMaxPid, "sim", "SIM " + std::to_string(device)}, start_ns_);
+        logger.handleDeviceInfo({device, device + libkineto::kExceedMaxPid, "sim", "SIM " + std::to_string(device)},
+                                start_ns_);
       }
       logger.handleResourceInfo({stream, stream, device, "stream " + std::to_string(stream)}, start_ns_);
     }
@@ -240,8 +241,8 @@ class Profiler final : public libkineto::IActivityProfiler {
 
  private:
   std::string name_ = "sim";
-  std::set<ActivityType> activities_{ActivityType::CONCURRENT_KERNEL, ActivityType::GPU_MEMCPY, ActivityType::GPU_MEMSET,
-                                     ActivityType::PRIVATEUSE1_RUNTIME};
+  std::set<ActivityType> activities_{ActivityType::CONCURRENT_KERNEL, ActivityType::GPU_MEMCPY,
+                                     ActivityType::GPU_MEMSET, ActivityType::PRIVATEUSE1_RUNTIME};
 };
 
 }  // namespace
@@ -265,7 +266,8 @@ RuntimeCall::RuntimeCall(const char* name)
 RuntimeCall::~RuntimeCall() {
   if (traced_ && tracing()) {
     static thread_local const auto thread = static_cast<int32_t>(syscall(SYS_gettid));
-    const HostCall call{name_, subject_, start_ns_, now_ns(), bytes_, current_host_operation(), correlation_, thread, launches_};
+    const HostCall call{name_,        subject_, start_ns_, now_ns(), bytes_, current_host_operation(),
+                        correlation_, thread,   launches_};
     std::lock_guard lock(records().mutex);
     records().calls.push_back(call);
   }
@@ -276,9 +278,9 @@ void trace_operation(int device, const Operation& operation, int64_t start_ns, i
     return;
   }
   std::lock_guard lock(records().mutex);
-  records().operations.push_back({operation.name, start_ns, end_ns, operation.bytes,
-                                  operation.host_operation, operation.correlation, device,
-                                  static_cast<int32_t>(operation.stream), operation.queue, type_of(operation.kind)});
+  records().operations.push_back({operation.name, start_ns, end_ns, operation.bytes, operation.host_operation,
+                                  operation.correlation, device, static_cast<int32_t>(operation.stream),
+                                  operation.queue, type_of(operation.kind)});
 }
 
 void trace_stream_wait(int device, StreamId stream, const WaitSource& source, int64_t start_ns, int64_t end_ns) {
