@@ -148,7 +148,7 @@ def _verdict(rank: int, device_type: str, index: int | None, least: Ints) -> Mem
     verdict: GrowthVerdict = "steady"
     if len(least) < STEPS_NEEDED:
         verdict = "cannot tell"
-        note = f"{len(least)} steady steps are too few: it takes {STEPS_NEEDED}"
+        note = f"too few steady steps: {len(least)}, and it takes {STEPS_NEEDED}"
     elif not grew and not shrank:
         note = f"the least held is the same in all {len(least)} steady steps"
     else:
@@ -164,5 +164,5 @@ def _at_least(successes: int, trials: int) -> float:
     """The chance of at least so many heads among fair coins (sign test, one-sided; normal above 500 coins)."""
     if trials > 500:
         return math.erfc((successes - 0.5 - trials / 2) / math.sqrt(trials / 2)) / 2
-    ways: int = sum(math.comb(trials, k) for k in range(successes, trials + 1))
-    return ways / 2**trials
+    ways = sum(math.comb(trials, k) for k in range(successes, trials + 1))
+    return float(ways / 2**trials)

@@ -3,8 +3,8 @@
 A trace names source positions in two ways: rows of Python functions that contain the ops they call, with the line of
 the function's ``def`` and not the one that ran (torch.profiler's with_stack since 2022); and a call stack at an op,
 with the lines that ran (its with_stack of 2021, and our own collectors). A slice belongs to the innermost frame of the
-user's own code above it; where there is none, to the innermost one of a library. Work of the backward pass belongs to the line of the
-forward op with the same sequence number.
+user's own code above it; where there is none, to the innermost one of a library. Work of the backward pass belongs to
+the line of the forward op with the same sequence number.
 """
 
 from __future__ import annotations
