@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
+import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -24,8 +25,8 @@ if TYPE_CHECKING:
 NEVER = np.iinfo(np.int64).max
 """Position of an end that the recording did not see."""
 
-_HOST = -(1 << 40)
-"""Stands for a missing device index while devices are numbered."""
+_HOST, _INDICES = -(1 << 31) - 1, 1 << 33
+"""While devices are numbered: what stands for a missing index, and more than the number of possible ones."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -160,7 +161,7 @@ def _pairs(events: MemoryEvents, by_size: bool, chosen: Ints) -> tuple[Ints, Int
         return chosen, chosen
     allocates = events.bytes[chosen] > 0
     size = np.abs(events.bytes[chosen])
-    _, key = np.unique(size.astype(np.uint64) if by_size else events.address[chosen], return_inverse=True)
+    key = pd.factorize(size.astype(np.uint64) if by_size else events.address[chosen])[0]
     level = _nesting_level(events.device[chosen], key, allocates) if by_size else np.zeros_like(key)
     order = np.lexsort((chosen, level, key, events.device[chosen]))
     chosen, allocates = chosen[order], allocates[order]
@@ -200,10 +201,10 @@ def _read(table: pa.Table) -> MemoryEvents:
     types = types.combine_chunks() if isinstance(types, pa.ChunkedArray) else types
     texts = [text or "" for text in types.dictionary.to_pylist()]
     index = pc.fill_null(table["device_index"].cast(pa.int64()), _HOST).to_numpy()
-    pairs, pair = np.unique(np.stack([types.indices.to_numpy(), index]), axis=1, return_inverse=True)
-    keys = [(texts[t], None if i == _HOST else int(i)) for t, i in pairs.T]
+    pair, pairs = pd.factorize(types.indices.to_numpy().astype(np.int64) * _INDICES + (index - _HOST))
+    keys = [(texts[p // _INDICES], None if p % _INDICES == 0 else p % _INDICES + _HOST) for p in pairs.tolist()]
     ranked = sorted(range(len(keys)), key=lambda k: (keys[k][0] == "cpu", keys[k][0], keys[k][1] or -1))
-    device = np.argsort(ranked)[pair.reshape(-1)] if ranked else np.zeros(0, dtype=np.int64)
+    device = np.argsort(ranked)[pair] if ranked else np.zeros(0, dtype=np.int64)
 
     def ints(column: str) -> tuple[Ints, Mask]:
         values = table[column]
