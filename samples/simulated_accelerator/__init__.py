@@ -24,7 +24,7 @@ import importlib
 import importlib.util
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -85,8 +85,11 @@ def is_loaded() -> bool:
     return _native is not None
 
 
-def load() -> None:
+def load(progress: Callable[[str], None] | None = None) -> None:
     """Registers the device ``sim`` with PyTorch, building it first where that has not been done; idempotent.
+
+    Args:
+        progress: Is told, in a sentence, when there is something to wait for.
 
     Raises:
         CaptureError: There is no torch or compiler, the build failed, or the process has another PrivateUse1 device.
@@ -95,7 +98,7 @@ def load() -> None:
     with _loading:
         if _native is not None:
             return
-        path = _build.build()
+        path = _build.build(progress)
         import torch
 
         name = torch._C._get_privateuse1_backend_name()

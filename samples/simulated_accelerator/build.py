@@ -16,7 +16,7 @@ import subprocess
 import sys
 import sysconfig
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -111,8 +111,11 @@ def _run(command: list[str]) -> None:
         )
 
 
-def build() -> Path:
+def build(progress: Callable[[str], None] | None = None) -> Path:
     """Returns the path of the library, building it when it is not there (about a minute).
+
+    Args:
+        progress: Is told, in a sentence, when there is something to wait for.
 
     Raises:
         CaptureError: There is no torch or compiler, or the compiler failed.
@@ -122,6 +125,8 @@ def build() -> Path:
     target = library_path()
     if target.exists():
         return target
+    if progress is not None:
+        progress("Building the simulated accelerator (once, about a minute) ...")
     with _locked(target.parent):
         if not target.exists():
             _compile_into(target)

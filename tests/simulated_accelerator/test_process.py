@@ -88,8 +88,10 @@ def test_a_failing_compiler_is_reported_with_its_error(
     fresh_cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("CXX", fake_compiler(tmp_path, "echo 'clock.h:3: error: no such clock' >&2; exit 1"))
+    told: list[str] = []
     with pytest.raises(CaptureError, match="no such clock"):
-        build.build()
+        build.build(told.append)
+    assert [text.split(" (")[0] for text in told] == ["Building the simulated accelerator"]
     assert not build.library_path().exists()
 
 
