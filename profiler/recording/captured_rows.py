@@ -25,7 +25,7 @@ from .schema import TABLES
 LANE = 1
 """The lane of a thread's track that live collectors write to."""
 
-MAX_FRAMES = 64
+MAX_FRAMES = 256
 """The innermost frames that are kept of a stack."""
 
 MAX_STACKS = 200_000

@@ -116,6 +116,7 @@ class Session:
         self.phase = self._steps.phase(0)
         self._conversion = Conversion(self.folder, enabled=self.settings["convert"], keep_raw=self.settings["keep_raw"])
         self.active = True
+        self._guard.account(_OWN).state = "running"
         self._describe_process(described)
         self._start_collectors(chosen)
         self._thread = threading.Thread(target=self._run, name="stallscope-session", daemon=True)
@@ -391,6 +392,7 @@ class Session:
         if error is not None:
             message = self.redacted(str(error))
             fields = {**fields, "exception": {"type": type(error).__name__, "message": message}}
+        self._guard.account(_OWN).state = "stopped"
         fields = {**fields, "collectors": self._accounts(), "steps": self._steps.step}
         self._writer.close(status, **fields)
 
