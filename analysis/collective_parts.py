@@ -189,7 +189,8 @@ def _times(recording: Recording, rank: Ints, call: Ints, device: Ints) -> dict[s
         there = row >= 0
         at, row, host_row = mine[there], row[there], host_row[there]
         result["ts"][at], result["end"][at], result["found"][at] = t.ts[row], t.end[row], 1
-        result["ended"][at] = ~t.unfinished[row]
+        # A host call without a length is known by its beginning alone: the flight recorder's entries are.
+        result["ended"][at] = ~t.unfinished[row] & ((device_row[there] >= 0) | (t.end[row] > t.ts[row]))
         result["call_ts"][at] = t.ts[np.where(host_row >= 0, host_row, row)]
         result["on_device"][at] = device_row[there] >= 0
     return result

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from stallscope.analysis.collective_totals import collective_issues, collective_summary, collective_totals
-from stallscope.analysis.collectives import ALONE, ROOTED, UNALIGNED, UNMATCHED, collectives
+from stallscope.analysis.collectives import ALONE, ROOTED, UNALIGNED, UNENDED, UNMATCHED, collectives
 from tests.analysis.jobs import Job, job, seen
 from tests.builders import MemoryRecording, TraceBuilder
 
@@ -188,3 +188,12 @@ def test_an_end_that_the_trace_does_not_hold() -> None:
     rows = collectives(traces[0].recording(traces[1]))
     assert len(rows) == 2 and rows["dur"].isna().tolist() == [False, True]
     assert pd.isna(rows["wait_for_peer_ns"].iloc[1])
+
+
+def test_a_call_of_which_only_the_beginning_is_known() -> None:
+    traces = [TraceBuilder(rank) for rank in range(2)]
+    for trace in traces:
+        part = trace.slice(trace.thread(), "all_reduce", "collective", 100, 0 if trace.rank else 50)
+        trace.row("collectives", slice_id=part, kind="all_reduce")
+    rows = collectives(traces[0].recording(traces[1]))
+    assert rows["withheld"].tolist() == [UNALIGNED, UNENDED] and rows["dur"].isna().tolist() == [False, True]
