@@ -11,97 +11,115 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from .scanner.batch import EventBatch
+from .scanner import EventBatch
+from .spill import Spill
 
 Ints = npt.NDArray[np.int64]
 Codes = npt.NDArray[np.int32]
-Picks = npt.NDArray[np.intp]
+Picks = npt.NDArray[np.integer]
+
+_FLOW, _TS, _PLACE, _PAIR = (f"arrow_{name}" for name in ("flow", "ts", "place", "pair"))
 
 
 @dataclass(frozen=True, slots=True)
 class Ends:
-    """Starts or ends of arrows, as columns: the flow's id, pid and tid (codes), stamp (ns), name pair."""
+    """Starts or ends of arrows, as columns: pid and tid (codes) and stamp (ns)."""
 
-    flow: Ints
     process: Codes
     thread: Codes
     ts: Ints
-    pair: Codes
 
-    def take(self, picks: npt.NDArray[np.integer]) -> Ends:
+    def take(self, picks: Picks) -> Ends:
         """Some of them, in that order."""
-        return Ends(self.flow[picks], self.process[picks], self.thread[picks], self.ts[picks], self.pair[picks])
+        return Ends(self.process[picks], self.thread[picks], self.ts[picks])
 
 
-@dataclass(frozen=True, slots=True)
 class Arrows:
-    """The arrows of a trace.
+    """The arrows of a trace: each is one start and one end; a start with two ends is in two of them.
 
     Attributes:
-        starts, ends: The two ends of each arrow, rows belonging together; a start with two ends is there twice.
         unmatched_starts, unmatched_ends: Events without their counterpart.
-        repeated_starts: Starts with the id of an earlier one, which the ends then follow: the latest before them.
+        repeated_starts: Starts with the id of an earlier one; an end belongs to the latest start before it.
     """
 
-    starts: Ends
-    ends: Ends
-    unmatched_starts: int
-    unmatched_ends: int
-    repeated_starts: int
+    def __init__(self, spill: Spill, starts: Picks, ends: Picks, unmatched: tuple[int, int], repeated: int) -> None:
+        self._spill, self._starts, self._ends = spill, starts, ends
+        self.unmatched_starts, self.unmatched_ends = unmatched
+        self.repeated_starts = repeated
+
+    def __len__(self) -> int:
+        return self._starts.size
+
+    def pairs(self) -> Codes:
+        """The name pair of each arrow's start."""
+        return self._spill.ints(_PAIR).gather(self._starts)[0].astype(np.int32)
+
+    def starts(self, picks: Picks | None = None) -> Ends:
+        """The starts of some arrows, or of all."""
+        return self._some(self._starts if picks is None else self._starts[picks])
+
+    def ends(self, picks: Picks | None = None) -> Ends:
+        """The ends of some arrows, or of all."""
+        return self._some(self._ends if picks is None else self._ends[picks])
+
+    def _some(self, rows: Picks) -> Ends:
+        place, _ = self._spill.ints(_PLACE).gather(rows)
+        ts, _ = self._spill.ints(_TS).gather(rows)
+        return Ends((place >> 32).astype(np.int32), (place & 0xFFFFFFFF).astype(np.int32) - 1, ts)
 
 
 class ArrowCollector:
-    """Takes flow events as they are read."""
+    """Takes flow events as they are read; all but what each is goes through the spill."""
 
-    def __init__(self) -> None:
-        self._parts: list[tuple[npt.NDArray[np.bool_], Ends]] = []
+    def __init__(self, spill: Spill) -> None:
+        self._spill = spill
+        self._is_start: list[npt.NDArray[np.bool_]] = []
+        self._count = 0
 
-    def add(self, batch: EventBatch, picks: Picks, pair: Codes) -> None:
+    def add(self, batch: EventBatch, picks: npt.NDArray[np.intp], pair: Codes) -> None:
         """Adds some events of a batch, each of phase s, t or f with a time stamp; ``pair`` is the name of each."""
-        is_start = batch.phase[picks] == ord("s")
-        columns = (batch.flow_id, batch.process, batch.thread, batch.ts)
-        self._parts.append((is_start, Ends(*(column[picks] for column in columns), pair)))
+        self._is_start.append(batch.phase[picks] == ord("s"))
+        place = batch.process[picks].astype(np.int64) << 32 | (batch.thread[picks].astype(np.int64) + 1)
+        columns = {_FLOW: batch.flow_id[picks], _TS: batch.ts[picks], _PLACE: place, _PAIR: pair.astype(np.int64)}
+        for name, values in columns.items():
+            self._spill.ints(name).append(self._count, values)
+        self._count += picks.size
 
     def finish(self) -> Arrows:
         """Matches starts and ends; forgets what was collected."""
-        is_start = np.concatenate([part[0] for part in self._parts]) if self._parts else np.empty(0, np.bool_)
-        every = _joined([part[1] for part in self._parts])
-        self._parts.clear()
-        starts, ends = every.take(np.flatnonzero(is_start)), every.take(np.flatnonzero(~is_start))
-        order = np.lexsort((starts.ts, starts.flow))
-        starts = starts.take(order)
-        first, last = (np.searchsorted(starts.flow, ends.flow, side=side) for side in ("left", "right"))
-        found = np.flatnonzero(first < last)
-        partner = latest_before(starts.ts, first[found], last[found], ends.ts[found])
-        used = np.zeros(starts.flow.size, np.bool_)
+        is_start = np.concatenate(self._is_start) if self._is_start else np.empty(0, np.bool_)
+        self._is_start.clear()
+        flow, _ = self._spill.ints(_FLOW).read(self._count)
+        starts, ends = np.flatnonzero(is_start), np.flatnonzero(~is_start)
+        order = np.argsort(flow[starts], kind="stable")
+        starts = starts[order]
+        known, wanted = flow[starts], flow[ends]
+        repeated = int(np.count_nonzero(known[1:] == known[:-1]))
+        if repeated:
+            ts, _ = self._spill.ints(_TS).read(self._count)
+            starts = starts[np.lexsort((ts[starts], known))]
+        first = np.searchsorted(known, wanted)
+        found = np.flatnonzero(known[np.minimum(first, known.size - 1)] == wanted) if known.size else np.empty(0, int)
+        partner, ends_found = first[found], ends[found]
+        if repeated:
+            last = np.searchsorted(known, wanted[found], side="right")
+            partner = latest_before(ts[starts], partner, last, ts[ends_found])
+        used = np.zeros(starts.size, np.bool_)
         used[partner] = True
-        repeated = int(np.count_nonzero(starts.flow[1:] == starts.flow[:-1]))
-        return Arrows(starts.take(partner), ends.take(found), int((~used).sum()), ends.flow.size - found.size, repeated)
+        unmatched = (int(np.count_nonzero(~used)), ends.size - found.size)
+        return Arrows(self._spill, starts[partner].astype(np.int32), ends_found.astype(np.int32), unmatched, repeated)
 
 
 def latest_before(
     ts: Ints, first: npt.NDArray[np.intp], last: npt.NDArray[np.intp], wanted: Ints
 ) -> npt.NDArray[np.intp]:
-    """In each range of sorted stamps the last that is not after the wanted one; the first where all are after."""
+    """In each range [first, last) of sorted stamps the last that is not after the wanted one; else the first."""
     low, high = first.copy(), last.copy()
     while True:
-        open_ranges = np.flatnonzero(high - low > 1)
-        if open_ranges.size == 0:
+        several = np.flatnonzero(high - low > 1)
+        if several.size == 0:
             return low
-        middle = (low[open_ranges] + high[open_ranges]) // 2
-        before = ts[middle] <= wanted[open_ranges]
-        low[open_ranges[before]] = middle[before]
-        high[open_ranges[~before]] = middle[~before]
-
-
-def _joined(parts: list[Ends]) -> Ends:
-    if not parts:
-        empty, codes = np.empty(0, np.int64), np.empty(0, np.int32)
-        return Ends(empty, codes, codes, empty, codes)
-    return Ends(
-        np.concatenate([part.flow for part in parts]),
-        np.concatenate([part.process for part in parts]),
-        np.concatenate([part.thread for part in parts]),
-        np.concatenate([part.ts for part in parts]),
-        np.concatenate([part.pair for part in parts]),
-    )
+        middle = (low[several] + high[several]) // 2
+        before = ts[middle] <= wanted[several]
+        low[several[before]] = middle[before]
+        high[several[~before]] = middle[~before]

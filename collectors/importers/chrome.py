@@ -43,10 +43,9 @@ class OpenSlices:
         if not self._begins:
             lonely = sum(part[2].size for part in self._ends)
             return np.empty(0, np.int64), np.empty(0, np.int64), lonely
-        track, group, ts, offset = (
-            np.concatenate([part[column] for part in self._begins] + [part[column] for part in self._ends])
-            for column in range(4)
-        )
+        both = [part[:4] for part in self._begins] + self._ends
+        track = np.concatenate([part[0] for part in both])
+        group, ts, offset = (np.concatenate([part[column] for part in both]) for column in (1, 2, 3))
         arrival = np.concatenate([part[4] for part in self._begins])
         is_begin = np.arange(ts.size) < arrival.size
         order = np.lexsort((offset, ts, group, track))

@@ -60,7 +60,8 @@ class Pairs:
         encoded = pa.array(keys).dictionary_encode()
         number = self._number
         numbers = [number[key] if key in number else self._add(key) for key in encoded.dictionary.to_numpy().tolist()]
-        return np.array(numbers, np.int32)[encoded.indices.to_numpy()]
+        codes: Codes = np.array(numbers, np.int32)[encoded.indices.to_numpy()]
+        return codes
 
     def _add(self, key: int) -> int:
         category, name = (key >> 32) - 1, (key & 0xFFFFFFFF) - 1
@@ -112,17 +113,20 @@ class Pairs:
 
     def in_categories(self, *labels: str) -> npt.NDArray[np.bool_]:
         """For each pair whether its category is one of these."""
-        return np.isin(self.category, [CATEGORY_CODE[label] for label in labels])
+        flags: npt.NDArray[np.bool_] = np.isin(self.category, [CATEGORY_CODE[label] for label in labels])
+        return flags
 
     def named(self, *names: str) -> npt.NDArray[np.bool_]:
         """For each pair whether its name is one of these."""
         wanted = set(names)
         flags = np.array([name in wanted for name in self.names], np.bool_)
-        return flags[self.name] if len(self) else flags
+        of_pair: npt.NDArray[np.bool_] = flags[self.name] if len(self) else flags
+        return of_pair
 
     def device_work(self) -> npt.NDArray[np.bool_]:
         """For each pair whether it keeps a device busy."""
-        return (self.side == DEVICE) & self.in_categories(*DEVICE_WORK)
+        flags: npt.NDArray[np.bool_] = (self.side == DEVICE) & self.in_categories(*DEVICE_WORK)
+        return flags
 
 
 def _layer(side: int, label: str) -> int:

@@ -24,9 +24,9 @@ def python_stacks(slices: Slices, stacks: Stacks) -> Rows:
     """For each slice the number of its stack by the Python slices around it; -1 where there are none."""
     is_python = slices.pairs.in_categories("python", "module", "gc")[slices.pair]
     rows = np.flatnonzero(is_python)
-    stack = np.full(len(slices), -1, np.int32)
     if rows.size == 0:
-        return stack
+        return _no_values(slices)
+    stack = np.full(len(slices), -1, np.int32)
     parent = _python_parents(slices, rows)
     names = slices.pairs.name[slices.pair[rows]]
     used, frame_code = np.unique(names, return_inverse=True)
@@ -100,6 +100,11 @@ def inherit(slices: Slices, values: Rows) -> None:
         values[lacking] = values[slices.parent[lacking]]
 
 
+def _no_values(slices: Slices) -> Rows:
+    """-1 for every slice, without the memory."""
+    return np.broadcast_to(np.int32(-1), len(slices))
+
+
 class Modules:
     """The modules of a trace: what the profiler calls ``nn.Module: Linear_3``."""
 
@@ -112,10 +117,10 @@ class Modules:
 def modules(slices: Slices) -> tuple[Modules, Rows]:
     """The modules, and for each slice the innermost one it ran in (-1: none)."""
     found = Modules()
-    module = np.full(len(slices), -1, np.int32)
     rows = np.flatnonzero(slices.pairs.in_categories("module")[slices.pair])
     if rows.size == 0:
-        return found, module
+        return found, _no_values(slices)
+    module = np.full(len(slices), -1, np.int32)
     used, first, code = np.unique(slices.pairs.name[slices.pair[rows]], return_index=True, return_inverse=True)
     for name in used:
         text = slices.pairs.names[name]

@@ -36,17 +36,24 @@ class Reading:
     """What is collected while the events of one trace pass by.
 
     Attributes:
+        metadata: The top level of the trace; known at the end, as are the next two.
+        damage: Kind of damage -> how often.
+        damage_offsets: Kind of damage -> the offset of the first.
         phases: Events by phase, as the file has them.
         lost: Events that became no row, by kind.
     """
 
     def __init__(self, scanner: Scanner, spill: Spill) -> None:
-        self.scanner = scanner
-        self.pairs = Pairs(scanner.strings.values)
-        self.tracks = Tracks(scanner.strings.values)
+        self._strings = scanner.strings.values
+        self.metadata: dict[str, object] = {}
+        self.damage: dict[str, int] = {}
+        self.damage_offsets: dict[str, int] = {}
+        self.pairs = Pairs(self._strings)
+        self.tracks = Tracks(self._strings)
         self.stacks = Stacks()
+        self.spill = spill
         self.slices = SliceCollector(spill, self.stacks)
-        self.arrows = ArrowCollector()
+        self.arrows = ArrowCollector(spill)
         self.memory = MemoryCollector()
         self.open_slices = OpenSlices()
         self.series = SeriesCollector(self.tracks)
@@ -54,6 +61,11 @@ class Reading:
         self.lost: Counter[str] = Counter()
         self.negative_durations = 0
         self.rows_of: Counter[str] = Counter()
+
+    def finish(self, scanner: Scanner) -> None:
+        """Takes over what the scanner knows at its end."""
+        self.metadata = scanner.metadata
+        self.damage, self.damage_offsets = scanner.damage, scanner.damage_offsets
 
     def take(self, batch: EventBatch) -> None:
         """Hands the events of one batch to their collectors."""
@@ -77,7 +89,7 @@ class Reading:
             self.open_slices.add_ends(batch, ends, self._track_of(batch, ends, kinds, pair))
         counters = np.flatnonzero(kinds == _COUNTER)
         if counters.size:
-            self.series.add(batch, counters, self.scanner.strings.values)
+            self.series.add(batch, counters, self._strings)
         for event in np.flatnonzero(kinds == _METADATA).tolist():
             self._take_metadata(batch, event)
 
@@ -125,7 +137,7 @@ class Reading:
         if name >= 0 and rest >= 0:
             first, last = batch.rest_offsets[rest], batch.rest_offsets[rest + 1]
             self.tracks.note_metadata(
-                self.scanner.strings.values[name],
+                self._strings[name],
                 int(batch.process[event]),
                 int(batch.thread[event]),
                 batch.rest_data[first:last],

@@ -12,18 +12,21 @@ import pyarrow as pa
 from ...profiler.recording.ids import thread_track_id
 from ...profiler.recording.segments import Segment
 from ...profiler.recording.writer import RankWriter
+from .collectives import Collectives, collectives
 from .devices import device_rows, device_type
+from .freed_memory import release_freed_memory
 from .identity import base_time_ns, identity_of
-from .launches import forward_backward, launching_rows
+from .launches import forward_backward, launches
 from .losses import Losses
 from .memory_events import memory_table
-from .names import HOST
+from .names import HOST, WORK
 from .python_stacks import modules, python_stacks
 from .reading import Reading
 from .scanner.source import TraceSource
 from .slice_table import Ids, SliceTable
 from .slices import UNFINISHED, Slices
 from .steps import step_rows
+from .synchronizations import synchronizations
 from .track_table import process_rows, track_rows
 from .tracks import Track, integer_of
 
@@ -42,7 +45,7 @@ class TraceRows:
 
     def __init__(self, path: Path, source: TraceSource, reading: Reading) -> None:
         self._path, self._source, self._reading = path, source, reading
-        self.metadata = reading.scanner.metadata
+        self.metadata = reading.metadata
         self._arrow_counts: dict[str, int] = {}
 
     def rank_fields(self, importer: str, version: int) -> dict[str, Any]:
@@ -76,16 +79,22 @@ class TraceRows:
         numbers = reading.tracks.settle(known)
         closed, durations, lonely_ends = reading.open_slices.finish()
         slices = reading.slices.finish(reading.pairs, reading.tracks, numbers, (closed, durations))
+        release_freed_memory()
+        slices.lay_out()
+        release_freed_memory()
         ids = self._ids(writer, segment_id, slices)
         losses = Losses(segment_id)
         kind_of_device = device_type(self.metadata, reading.pairs.raw_categories, reading.pairs.names)
         self._write_places(writer, ids, slices, kind_of_device, live)
-        self._write_slices(writer, ids, slices)
-        self._write_flows(writer, ids, slices, losses)
         memory = reading.memory.finish(numbers)
         if memory.ts.size:
             first = writer.reserve_ids(memory.ts.size)
             writer.add_sorted("memory", memory_table(memory, slices, ids, first, kind_of_device))
+        del memory
+        release_freed_memory()
+        self._write_flows(writer, ids, slices, losses)
+        release_freed_memory()
+        self._write_slices(writer, ids, slices)
         counters = reading.series.table(numbers, ids.track_ids, ids.base_ns)
         if counters is not None:
             writer.add_sorted("counters", counters)
@@ -108,6 +117,10 @@ class TraceRows:
             module_base=0,
         )
 
+    def close(self) -> None:
+        """Closes the temporary files."""
+        self._reading.spill.close()
+
     def _write_places(
         self, writer: RankWriter, ids: Ids, slices: Slices, kind_of_device: str, live: Segment | None
     ) -> None:
@@ -122,7 +135,7 @@ class TraceRows:
         if live is not None:
             return
         writer.append("processes", process_rows(tracks, host if isinstance(host, str) else None))
-        damaged = bool(self._source.damage or self._reading.scanner.damage)
+        damaged = bool(self._source.damage or self._reading.damage)
         writer.append(
             "segments",
             {
@@ -148,6 +161,7 @@ class TraceRows:
         stacks = self._reading.stacks
         stack = python_stacks(slices, stacks)
         found, module = modules(slices)
+        release_freed_memory()
         ids = Ids(
             **{name: getattr(ids, name) for name in ("rank", "segment_id", "base_ns", "slice_base", "track_ids")},
             stack_base=writer.reserve_ids(len(stacks)),
@@ -183,35 +197,37 @@ class TraceRows:
     def _write_flows(self, writer: RankWriter, ids: Ids, slices: Slices, losses: Losses) -> None:
         arrows = self._reading.arrows.finish()
         self._arrow_counts = {
-            "matched": int(arrows.ends.flow.size),
+            "matched": len(arrows),
             "starts_without_end": arrows.unmatched_starts,
             "ends_without_start": arrows.unmatched_ends,
         }
         losses.add("flow_without_start", arrows.unmatched_ends)
         losses.add("flow_without_end", arrows.unmatched_starts)
         losses.add("repeated_flow_start", arrows.repeated_starts)
-        launch = launching_rows(slices, arrows)
-        launched = np.flatnonzero(launch >= 0)
-        work = slices.pairs.device_work()[slices.pair]
-        losses.add("device_op_without_launch", int(np.count_nonzero(work & (launch < 0))))
-        early = slices.ts[launched] < slices.ts[launch[launched]]
-        losses.add("device_op_before_launch", int(np.count_nonzero(early & work[launched])))
-        forward, backward = forward_backward(slices, arrows)
-        groups = [("launch", launch[launched], launched), ("forward_backward", forward, backward)]
-        source = np.concatenate([group[1] for group in groups]).astype(np.int64)
-        target = np.concatenate([group[2] for group in groups]).astype(np.int64)
-        code = np.repeat(np.arange(len(groups), dtype=np.int32), [group[1].size for group in groups])
-        if source.size:
-            order = np.lexsort((target, source))
-            kinds = pa.DictionaryArray.from_arrays(pa.array(code[order]), pa.array([group[0] for group in groups]))
-            columns = [source[order] + ids.slice_base, target[order] + ids.slice_base, kinds]
-            names = ["from_slice_id", "to_slice_id", "kind"]
-            writer.add_sorted("flows", pa.table(columns, names=names))
+        call, operation = launches(slices, arrows)
+        work = slices.pairs.device_work()
+        is_work = work[slices.pair[operation]]
+        losses.add("device_op_without_launch", _count(work, slices.pair) - int(np.count_nonzero(is_work)))
+        early = is_work & (slices.ts[operation] < slices.ts[call])
+        losses.add("device_op_before_launch", int(np.count_nonzero(early)))
+        links = {"launch": (call, operation), "forward_backward": forward_backward(slices, arrows)}
+        links |= synchronizations(slices, (call, operation))
+        self._write_collectives(writer, ids, collectives(slices, (call, operation), self.metadata))
+        table = _flow_table(links, ids.slice_base)
+        if table.num_rows:
+            writer.add_sorted("flows", table)
+
+    def _write_collectives(self, writer: RankWriter, ids: Ids, found: Collectives) -> None:
+        if found.groups.rows:
+            first = writer.reserve_ids(len(found.groups.rows))
+            writer.append("groups", found.groups.columns(first))
+        if found.kind:
+            writer.append("collectives", found.columns(ids, first if found.groups.rows else 0))
 
     def _add_losses(self, losses: Losses, ids: Ids, slices: Slices, lonely_ends: int, guessed_rank: bool) -> None:
         reading = self._reading
-        for kind, count in sorted(reading.scanner.damage.items()):
-            offset = reading.scanner.damage_offsets.get(kind)
+        for kind, count in sorted(reading.damage.items()):
+            offset = reading.damage_offsets.get(kind)
             losses.add(kind, count, detail="" if offset is None else f"the first at byte {offset}")
         for kind, count in sorted(self._source.damage.items()):
             losses.add(kind, count)
@@ -224,9 +240,9 @@ class TraceRows:
         losses.add("begin_without_end", unfinished - reading.rows_of["without_duration"])
         losses.add("counter_without_value", reading.series.without_value)
         losses.add("rank_guessed", int(guessed_rank), detail=f"taken for rank {ids.rank}")
-        beside = np.flatnonzero((slices.lane > 0) & (slices.pairs.layer[slices.pair] == 0))
-        for track in np.unique(slices.track[beside]):
-            count = int(np.count_nonzero(slices.track[beside] == track))
+        beside = np.flatnonzero((slices.lane > 0) & (slices.pairs.layer[slices.pair] == WORK))
+        tracks, counts = np.unique(slices.track_of(beside), return_counts=True)
+        for track, count in zip(tracks.tolist(), counts.tolist(), strict=True):
             losses.add("overlapping_slices", count, track_id=int(ids.track_ids[track]))
 
 
@@ -256,3 +272,23 @@ def _stack_batches(stacks: Any, stack_base: int, frame_base: int) -> Any:
         lists = pa.ListArray.from_arrays(pa.array(offsets), pa.array(frames + frame_base))
         yield pa.table({"stack_id": np.arange(first, first + length.size), "frame_ids": lists})
         first += length.size
+
+
+def _count(flags: npt.NDArray[np.bool_], codes: Rows) -> int:
+    """How many of the codes are flagged."""
+    return int(np.bincount(codes, minlength=flags.size)[flags].sum())
+
+
+def _flow_table(links: dict[str, tuple[Rows, Rows]], slice_base: int) -> pa.Table:
+    """The rows of ``flows`` in their order."""
+    source = np.concatenate([link[0] for link in links.values()])
+    target = np.concatenate([link[1] for link in links.values()])
+    code = np.repeat(np.arange(len(links), dtype=np.int32), [link[0].size for link in links.values()])
+    order = np.lexsort((target, source))
+    return pa.table(
+        {
+            "from_slice_id": source[order].astype(np.int64) + slice_base,
+            "to_slice_id": target[order].astype(np.int64) + slice_base,
+            "kind": pa.DictionaryArray.from_arrays(pa.array(code[order]), pa.array(list(links))),
+        }
+    )

@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 from ...profiler.recording.categories import CATEGORIES
 from ...profiler.recording.schema import SLICE_KINDS, TABLES
 from ...profiler.recording.short_names import short_name
+from .freed_memory import release_freed_memory
 from .names import DEVICE
 from .slices import UNFINISHED, Slices
 
@@ -21,8 +22,8 @@ Ints = npt.NDArray[np.int64]
 Rows = npt.NDArray[np.int32]
 Mask = npt.NDArray[np.bool_]
 
-BLOCK_ROWS = 131_072
-"""Rows of a batch: one row group of the file."""
+BLOCK_ROWS = 32_768
+"""Rows of a batch: a row group of the file is a multiple of it."""
 
 _COMPILE_ID = re.compile(r"^(?:Torch-Compiled Region: |.*\bcompile_id=)(?P<id>\d+/\d+(?:_\d+)?)")
 _WITHOUT_COLUMN = ("device", "stream", "context", "graph_node_id", "original_dur_ns")
@@ -78,6 +79,7 @@ class SliceTable:
         """All rows in the table's order."""
         for first in range(0, len(self._slices), BLOCK_ROWS):
             yield self._block(first, min(first + BLOCK_ROWS, len(self._slices)))
+            release_freed_memory()
 
     def _block(self, first: int, last: int) -> pa.RecordBatch:
         slices, ids = self._slices, self._ids
@@ -87,7 +89,7 @@ class SliceTable:
         columns = {
             "slice_id": pa.array(rows + ids.slice_base),
             "rank": pa.array(np.full(count, ids.rank, np.int64)),
-            "track_id": pa.array(ids.track_ids[slices.track[first:last]]),
+            "track_id": pa.array(ids.track_ids[slices.track_of(rows)]),
             "segment_id": pa.array(np.full(count, ids.segment_id, np.int64)),
             "kind": self._kinds.column(kind),
             "ts": pa.array(slices.ts[first:last] + ids.base_ns),
@@ -127,7 +129,7 @@ class SliceTable:
                 continue
             values, present = self._slices.some_ints(name, rows)
             if name in self._on_track:
-                present &= values != self._on_track[name][self._slices.track[rows]]
+                present &= values != self._on_track[name][self._slices.track_of(rows)]
             if present.any():
                 args = _with_member(args, name, values, present)
         return args

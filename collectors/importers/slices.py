@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -25,6 +26,8 @@ Rows = npt.NDArray[np.int32]
 Mask = npt.NDArray[np.bool_]
 Picks = npt.NDArray[np.intp]
 
+_Number = TypeVar("_Number", np.int8, np.int32, np.int64)
+
 COMPLETE, INSTANT, UNFINISHED = range(3)
 
 NUMBER_COLUMNS = (
@@ -32,6 +35,8 @@ NUMBER_COLUMNS = (
     "python_module_id", "stream", "device", "context", "bytes", "graph_id", "graph_node_id",
 )  # fmt: skip
 """The scanner's numbers that a slice keeps; its event index and the memory columns are not among them."""
+
+_ROWS_AT_ONCE = 1 << 18
 
 FOREVER = np.int64(1) << 62
 """The end, for nesting, of a slice that began and whose end was not seen."""
@@ -101,30 +106,24 @@ class SliceCollector:
             numbers: What ``tracks.settle`` returned.
             ends: Arrival numbers of unfinished slices whose end was found, and their durations.
         """
-        track = numbers[_joined(self._track, np.int32)]
-        ts, dur = _joined(self._ts, np.int64), _joined(self._dur, np.int64)
-        pair, kind = _joined(self._pair, np.int32), _joined(self._kind, np.int8)
-        for column in (self._track, self._ts, self._dur, self._pair, self._kind):
-            column.clear()
+        track = numbers[_taken(self._track, np.int32)]
+        ts, dur, kind = _taken(self._ts, np.int64), _taken(self._dur, np.int64), _taken(self._kind, np.int8)
         dur[ends[0]] = ends[1]
         kind[ends[0]] = COMPLETE
         order, bounds = _sorted_order(track, ts, dur, kind, len(tracks))
-        return Slices(
-            spill=self._spill,
-            pairs=pairs,
-            tracks=tracks,
-            numbers=numbers,
-            order=order,
-            bounds=bounds,
-            ts=ts[order],
-            dur=dur[order],
-            pair=pair[order],
-            kind=kind[order],
-        )
+        del track
+        ts = ts[order]
+        dur = dur[order]
+        kind = kind[order]
+        pair = _taken(self._pair, np.int32)[order]
+        return Slices(self._spill, pairs, tracks, numbers, order, bounds, ts, dur, pair, kind)
 
 
-def _joined(parts: list[npt.NDArray[np.generic]] | list[Ints] | list[Rows], kind: type[np.generic]) -> npt.NDArray:  # type: ignore[type-arg]
-    return np.concatenate(parts) if parts else np.empty(0, kind)
+def _taken(parts: list[npt.NDArray[_Number]], kind: type[_Number]) -> npt.NDArray[_Number]:
+    """The parts as one array; the list is emptied."""
+    whole = np.concatenate(parts) if parts else np.empty(0, kind)
+    parts.clear()
+    return whole
 
 
 def _sorted_order(
@@ -180,22 +179,18 @@ class Slices:
     def __len__(self) -> int:
         return self.ts.size
 
-    @cached_property
-    def track(self) -> Rows:
-        """The track of each row."""
-        return np.repeat(np.arange(len(self.bounds) - 1, dtype=np.int32), np.diff(self.bounds))
+    def track_of(self, rows: npt.NDArray[np.integer]) -> Rows:
+        """The track of some rows."""
+        return (np.searchsorted(self.bounds, rows, side="right") - 1).astype(np.int32)
 
     def final_track(self, process: Rows, thread: Rows, side: int) -> Rows:
         """The track that codes of a pid and a tid name on a side, by its final number; -1 where it has no slices."""
         found = self.tracks.find(process, thread, side)
         return np.where(found >= 0, self.numbers[found], -1).astype(np.int32)
 
-    @cached_property
-    def row_of(self) -> Rows:
-        """Arrival number -> row."""
-        rows = np.empty(len(self), np.int32)
-        rows[self.order] = np.arange(len(self), dtype=np.int32)
-        return rows
+    def lay_out(self) -> None:
+        """Finds parent, depth and lane of every row, if that has not been done yet."""
+        self._layout  # noqa: B018 - computed on first use and kept
 
     @cached_property
     def _layout(self) -> tuple[Rows, Rows, Rows]:
@@ -230,20 +225,24 @@ class Slices:
         """Its row within the track."""
         return self._layout[2]
 
-    def ints(self, name: str) -> tuple[Ints, Mask]:
-        """A spilled column of all rows, in row order, and whether each has a value."""
-        if name not in self.spill.int_names:
-            return np.zeros(len(self), np.int64), np.zeros(len(self), np.bool_)
-        values, present = self.spill.ints(name).read(len(self))
-        return values[self.order], present[self.order]
-
     def some_ints(self, name: str, rows: npt.NDArray[np.integer]) -> tuple[Ints, Mask]:
         """A spilled column of some rows."""
-        return self.spill.ints(name).gather(self.order[rows], len(self))
+        return self.spill.ints(name).gather(self.order[rows])
+
+    def rows_with(self, name: str) -> tuple[Rows, Ints]:
+        """The rows that have a value in a spilled column, ascending, and the values."""
+        if name not in self.spill.int_names:
+            return np.empty(0, np.int32), np.empty(0, np.int64)
+        parts = []
+        for first in range(0, len(self), _ROWS_AT_ONCE):
+            rows = np.arange(first, min(first + _ROWS_AT_ONCE, len(self)), dtype=np.int32)
+            values, present = self.some_ints(name, rows)
+            parts.append((rows[present], values[present]))
+        return np.concatenate([part[0] for part in parts]), np.concatenate([part[1] for part in parts])
 
     def texts(self, name: str, rows: npt.NDArray[np.integer]) -> pa.Array:
         """A spilled text column of some rows; null where a row has none."""
-        return self.spill.texts(name).gather(self.order[rows], len(self))
+        return self.spill.texts(name).gather(self.order[rows])
 
     def enclosing(self, track: npt.NDArray[np.integer], ts: Ints) -> Rows:
         """The innermost row of a track that is open at an instant, the latest start where several lanes hold one.
@@ -282,4 +281,5 @@ class Slices:
 
     def _is_open(self, row: Rows, ts: Ints) -> Mask:
         start, dur = self.ts[row], self.dur[row]
-        return (ts < start + dur) | ((dur == 0) & (ts == start)) | (self.kind[row] == UNFINISHED)
+        is_open: Mask = (ts < start + dur) | ((dur == 0) & (ts == start)) | (self.kind[row] == UNFINISHED)
+        return is_open

@@ -23,7 +23,7 @@ ABSENT = np.iinfo(np.int64).min
 """Stands for "no value" in a file; no trace writes it as a number of its own."""
 
 _PAD_ROWS = 1 << 16
-_CACHED_TEXT_BATCHES = 6
+_CACHED_TEXT_BATCHES = 2
 
 
 class IntColumn:
@@ -34,14 +34,20 @@ class IntColumn:
         self._file: BinaryIO | None = None
         self._rows = 0
 
-    def append(self, first_row: int, values: Ints, present: Mask) -> None:
-        """Adds the values of rows ``first_row``, ``first_row + 1``, ...; rows that were left out before are absent."""
-        if not present.any():
+    def append(self, first_row: int, values: Ints, present: Mask | None = None) -> None:
+        """Adds the values of rows ``first_row``, ``first_row + 1``, ...; rows that were left out before are absent.
+
+        Args:
+            first_row: The first row.
+            values: One value for each row.
+            present: Which of them are there; None: all.
+        """
+        if present is not None and not present.any():
             return
         if self._file is None:
             self._file = self._path.open("wb")
         self._pad_to(first_row)
-        np.where(present, values, ABSENT).tofile(self._file)
+        (values if present is None else np.where(present, values, ABSENT)).tofile(self._file)
         self._rows = first_row + values.size
 
     def _pad_to(self, row: int) -> None:
@@ -66,24 +72,26 @@ class IntColumn:
         values[~present] = 0
         return values, present
 
-    def gather(self, rows: RowNumbers, total: int) -> tuple[Ints, Mask]:
-        """The values of some rows, in their order, and whether each is there.
-
-        Args:
-            rows: Row numbers.
-            total: How many rows were appended in all.
-        """
-        if self._file is None:
+    def gather(self, rows: RowNumbers) -> tuple[Ints, Mask]:
+        """The values of some rows, in their order, and whether each is there (0 where it is not)."""
+        if self._file is None or rows.size == 0:
             return np.zeros(rows.size, np.int64), np.zeros(rows.size, np.bool_)
-        self._finish(total)
+        self._finish(int(rows.max()) + 1)
         with self._path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as view:
             values = np.frombuffer(view, np.int64)[rows]
         present = values != ABSENT
         values[~present] = 0
         return values, present
 
+    def close(self) -> None:
+        """Closes the file, if it is open."""
+        if self._file is not None:
+            self._file.close()
+
     def _finish(self, rows: int) -> None:
         assert self._file is not None
+        if self._file.closed and self._rows < rows:
+            self._file = self._path.open("ab")
         if not self._file.closed:
             self._pad_to(rows)
             self._file.close()
@@ -115,9 +123,9 @@ class TextColumn:
         self._places.append((start, len(texts), int(edges[-1] - edges[0])))
         self._starts.append(self._starts[-1] + len(texts))
 
-    def gather(self, rows: RowNumbers, total: int) -> pa.Array:
+    def gather(self, rows: RowNumbers) -> pa.Array:
         """The texts of some rows, in their order, null where there is none."""
-        codes, present = self._codes.gather(rows, total)
+        codes, present = self._codes.gather(rows)
         if not present.any():
             return pa.nulls(rows.size, pa.string())
         if not self._file.closed:
@@ -135,6 +143,11 @@ class TextColumn:
             place[here] = np.arange(done, done + here.size)
             done += here.size
         return pa.concat_arrays(parts).take(pa.array(place, mask=~present))
+
+    def close(self) -> None:
+        """Closes the files, if they are open."""
+        self._codes.close()
+        self._file.close()
 
     def _texts(self, batch: int) -> pa.StringArray:
         if batch in self._cache:
@@ -175,6 +188,11 @@ class Spill:
         if name not in self._texts:
             self._texts[name] = TextColumn(self._folder / f"{len(self._texts)}")
         return self._texts[name]
+
+    def close(self) -> None:
+        """Closes every file that was not read to its end."""
+        for column in (*self._ints.values(), *self._texts.values()):
+            column.close()
 
     @property
     def int_names(self) -> tuple[str, ...]:

@@ -12,6 +12,7 @@ from ...profiler.recording.errors import FormatError
 from ...profiler.recording.segments import Segment
 from ...profiler.recording.writer import RankWriter, RecordingWriter
 from .files import certainty, rank_in_name, rank_of
+from .freed_memory import release_freed_memory
 from .identity import job_of
 from .reading import Reading
 from .recording_rows import TraceRows
@@ -81,6 +82,7 @@ class TorchProfilerImporter:
                 rank_writer = writer.rank(rank)
                 rows.write(rank_writer, rank_writer.reserve_ids(1), guessed_rank=guessed)
                 rank_writer.close(**rows.rank_fields(self.name, self.version))
+                rows.close()
         if world_sizes:
             writer.info["world_size"] = max(world_sizes)
         writer.info["importer"] = {"name": self.name, "version": self.version}
@@ -100,6 +102,7 @@ class TorchProfilerImporter:
             rows = _read(path, Path(folder), None)
             rows.write(writer, segment.segment_id, live=segment)
             writer.update(**rows.rank_fields(self.name, self.version))
+            rows.close()
 
 
 def _read(path: Path, folder: Path, report: Callable[[float], None] | None) -> TraceRows:
@@ -108,6 +111,10 @@ def _read(path: Path, folder: Path, report: Callable[[float], None] | None) -> T
     reading = Reading(scanner, Spill(folder))
     for batch in scanner:
         reading.take(batch)
+        del batch  # before the next one is built beside it
+    reading.finish(scanner)
+    del scanner
+    release_freed_memory()
     if not reading.phases:
         raise FormatError(
             f"{path} holds no trace event that can be read.",

@@ -93,14 +93,16 @@ class Tracks:
         keys = (process.astype(np.int64) + 1) << 34 | (thread.astype(np.int64) + 1) << 2 | side
         encoded = pa.array(keys).dictionary_encode()
         numbers = [self._of_key(key) for key in encoded.dictionary.to_numpy().tolist()]
-        return np.array(numbers, np.int32)[encoded.indices.to_numpy()]
+        codes: Codes = np.array(numbers, np.int32)[encoded.indices.to_numpy()]
+        return codes
 
     def find(self, process: Codes, thread: Codes, side: int) -> Codes:
         """The track of each event, -1 where it has no slices on that side."""
         keys = (process.astype(np.int64) + 1) << 34 | (thread.astype(np.int64) + 1) << 2 | side
         encoded = pa.array(keys).dictionary_encode()
         numbers = [self._by_key.get(key, -1) for key in encoded.dictionary.to_numpy().tolist()]
-        return np.array(numbers, np.int32)[encoded.indices.to_numpy()]
+        codes: Codes = np.array(numbers, np.int32)[encoded.indices.to_numpy()]
+        return codes
 
     def _of_key(self, key: int) -> int:
         number = self._by_key.get(key)
