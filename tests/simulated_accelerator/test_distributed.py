@@ -84,3 +84,31 @@ def test_a_rank_that_is_alone_does_not_hang_at_exit(loaded: Any, tmp_path: Path)
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stderr[-2000:]
     assert done.stdout.strip() == "[1.0, 1.0, 1.0]"
+
+
+def test_a_rank_whose_peer_is_gone_is_told(loaded: Any, tmp_path: Path) -> None:
+    code = f"""
+import datetime, os, sys, torch, torch.distributed as dist
+import stallscope.samples.simulated_accelerator as sim
+sim.load()
+rank = int(sys.argv[1])
+dist.init_process_group("cpu:gloo,sim:simgloo", init_method="file://{tmp_path}/two", rank=rank, world_size=2,
+                        timeout=datetime.timedelta(seconds=20))
+x = torch.ones(3, device="sim")
+dist.all_reduce(x)
+assert x.tolist() == [2, 2, 2]
+if rank == 1:
+    os._exit(3)
+dist.all_reduce(x)
+try:
+    torch.accelerator.synchronize()
+except RuntimeError as error:
+    print(error)
+"""
+    ranks = [
+        subprocess.Popen([sys.executable, "-c", code, str(rank)], stdout=subprocess.PIPE, text=True)
+        for rank in range(2)
+    ]
+    printed = [process.communicate(timeout=90)[0] for process in ranks]
+    assert [process.returncode for process in ranks] == [0, 3]
+    assert "a kernel failed earlier: sim::ccl::allreduce_kernel<float>" in printed[0]
