@@ -25,9 +25,13 @@ if TYPE_CHECKING:
 WITHHELD_BELOW = 4
 """A number is withheld where it is less than this many times its error."""
 
+ROOTED_KINDS = frozenset({"broadcast", "reduce", "gather", "scatter"})
+"""Kinds with a root: a rank may leave before the last has entered."""
+
 ALONE = "only one rank is in the recording: transfer and waiting cannot be told apart"
 UNMATCHED = "no other rank has a collective that it would be part of"
 ROOTED = "this kind does not hold every rank until the last arrives"
+UNNAMED = "the trace does not say what kind of collective it is"
 CONTRADICTS = "it ended before the last rank arrived, so the match or the clocks are wrong"
 UNALIGNED = "the clocks cannot be compared: the ranks share no collective that holds all of them"
 UNENDED = "its end is not in the trace"
@@ -115,7 +119,8 @@ def _waits(parts: CollectiveParts, clocks: dict[int, ClockAlignment], expected: 
     wait = np.minimum(np.maximum(arrival - start, 0), dur)
     left_early = end + np.maximum(both, 0) < arrival
     kinds = parts.kinds
-    rooted = np.array([k not in SYNCHRONIZING and k not in POINT_TO_POINT for k in kinds], dtype=bool)
+    rooted = np.array([kind in ROOTED_KINDS for kind in kinds], dtype=bool)
+    named = np.array([kind in SYNCHRONIZING | ROOTED_KINDS | set(POINT_TO_POINT) for kind in kinds], dtype=bool)
     send = np.array([k == "send" for k in kinds], dtype=bool)
     reason = np.full(len(parts), "", dtype=object)
     if len(parts):
@@ -124,8 +129,11 @@ def _waits(parts: CollectiveParts, clocks: dict[int, ClockAlignment], expected: 
         reason[left_early & ~send[parts.kind]] = CONTRADICTS
         reason[both < 0] = UNALIGNED
         reason[rooted[parts.kind]] = ROOTED
+        reason[~named[parts.kind]] = UNNAMED
         reason[~parts.ended] = UNENDED
         reason[present < 2] = ALONE if len(clocks) < 2 else UNMATCHED
+        reason[(expected == 1) & parts.ended] = ""
+        both[expected == 1] = 0
     last_rank = np.where(present > 1, parts.rank[last], -1) if len(parts) else present
     return PeerWaits(present, expected, last_rank, lead, wait, dur - wait, np.maximum(both, 0), reason)
 

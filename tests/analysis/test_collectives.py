@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from stallscope.analysis.collective_totals import collective_issues, collective_summary, collective_totals
-from stallscope.analysis.collectives import ALONE, ROOTED, UNALIGNED, UNENDED, UNMATCHED, collectives
+from stallscope.analysis.collectives import ALONE, ROOTED, UNALIGNED, UNENDED, UNMATCHED, UNNAMED, collectives
 from tests.analysis.jobs import Job, job, seen
 from tests.builders import MemoryRecording, TraceBuilder
 
@@ -197,3 +197,14 @@ def test_a_call_of_which_only_the_beginning_is_known() -> None:
         trace.row("collectives", slice_id=part, kind="all_reduce")
     rows = collectives(traces[0].recording(traces[1]))
     assert rows["withheld"].tolist() == [UNALIGNED, UNENDED] and rows["dur"].isna().tolist() == [False, True]
+
+
+def test_a_group_of_one_waits_for_nobody() -> None:
+    what = Job(THREE.arrivals[:, :1], THREE.ends[:, :1])
+    rows = collectives(seen(what))
+    assert rows["wait_for_peer_ns"].tolist() == [0, 0, 0] and rows["transfer_ns"].tolist() == [500, 800, 100]
+
+
+def test_a_kind_that_the_trace_does_not_name() -> None:
+    rows = collectives(one_each("send_recv", [(0, 2_000, 60, None), (1, 2_040, 20, None)]))
+    assert set(rows[rows["kind"] == "send_recv"]["withheld"]) == {UNNAMED}
