@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from rich.cells import cell_len, set_cell_size
 from rich.text import Text
@@ -125,14 +124,3 @@ def fitted(text: str, width: int, fit: Callable[[str, int], str] = shortened) ->
         return text
     short = fit(text, width)
     return short if cell_len(short) <= width else set_cell_size(short, width).rstrip()
-
-
-def frame_rows(frame: Any, limit: int) -> list[dict[str, Any]]:
-    """The first ``limit`` rows of a pandas frame as dicts, all for 0; what is missing becomes None."""
-    import pandas as pd
-
-    head = frame if not limit else frame.head(limit)
-    return [
-        {key: None if value is None or value is pd.NA or value != value else value for key, value in record.items()}
-        for record in head.to_dict("records")
-    ]
