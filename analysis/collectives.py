@@ -2,7 +2,8 @@
 
 A collective's kernel runs on a rank from the moment that rank arrives. Until the last rank has arrived nothing can be
 finished, so that time is ``wait_for_peer``; what is left is ``transfer``. Stamps of different ranks are compared on
-aligned clocks (``clocks``), whose error is stated; a number that is less than four times its error is withheld.
+aligned clocks (``clocks``), whose error is stated; a number that is less than four times its error is withheld. Host
+calls of ranks that are known to have run on one host need no alignment: their stamps are of one clock.
 """
 
 from __future__ import annotations
@@ -99,18 +100,28 @@ def peer_waits(recording: Recording) -> PeerWaits:
 
     def build() -> PeerWaits:
         parts = collective_parts(recording)
-        return _waits(parts, clock_alignment(recording), _expected(recording, parts))
+        one_clock = ~parts.on_device if _on_one_host(recording) else np.zeros(len(parts), dtype=np.bool_)
+        return _waits(parts, clock_alignment(recording), one_clock, _expected(recording, parts))
 
     return memoized(recording, "peer_waits", build)
 
 
-def _waits(parts: CollectiveParts, clocks: dict[int, ClockAlignment], expected: Ints) -> PeerWaits:
+def _on_one_host(recording: Recording) -> bool:
+    """Whether all ranks are known to have run on one host, so that their threads' stamps are of one clock."""
+    table = recording.table("processes", columns=["rank", "host"])
+    hosts = set(zip(table["rank"].to_pylist(), table["host"].to_pylist(), strict=True))
+    names = {host for _, host in hosts}
+    return {rank for rank, _ in hosts} == set(recording.ranks) and len(names) == 1 and None not in names
+
+
+def _waits(parts: CollectiveParts, clocks: dict[int, ClockAlignment], one_clock: Mask, expected: Ints) -> PeerWaits:
     start, end = parts.ts.copy(), parts.end.copy()
     error = np.full(len(parts), -1, dtype=np.int64)
     for rank, clock in clocks.items():
-        mine = parts.rank == rank
+        mine = (parts.rank == rank) & ~one_clock
         start[mine], end[mine] = clock.aligned(start[mine]), clock.aligned(end[mine])
         error[mine] = -1 if clock.error_ns is None else clock.error_ns
+    error[one_clock] = 0
     present = np.bincount(parts.match)[parts.match] if len(parts) else np.zeros(0, dtype=np.int64)
     last, arrival, lead = _last(parts, start)
     both = np.where((error >= 0) & (error[last] >= 0), error + error[last], -1) if len(parts) else error

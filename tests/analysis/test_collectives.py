@@ -4,10 +4,12 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 
 from stallscope.analysis.collective_totals import collective_issues, collective_summary, collective_totals
 from stallscope.analysis.collectives import ALONE, ROOTED, UNALIGNED, UNENDED, UNMATCHED, UNNAMED, collectives
+from stallscope.profiler.recording.schema import TABLES
 from tests.analysis.jobs import Job, job, seen
 from tests.builders import MemoryRecording, TraceBuilder
 
@@ -208,3 +210,23 @@ def test_a_group_of_one_waits_for_nobody() -> None:
 def test_a_kind_that_the_trace_does_not_name() -> None:
     rows = collectives(one_each("send_recv", [(0, 2_000, 60, None), (1, 2_040, 20, None)]))
     assert set(rows[rows["kind"] == "send_recv"]["withheld"]) == {UNNAMED}
+
+
+def test_host_calls_on_one_host_are_stamped_by_one_clock() -> None:
+    what = job(ranks=2, collectives=6, spread=9_000, noise=90_000)
+    recording = seen(what, device=False)
+    assert collectives(recording)["wait_for_peer_ns"].fillna(0).sum() == 0
+    processes = [{"rank": rank, "attempt": 0, "process_id": rank + 1, "host": "one"} for rank in range(2)]
+    recording._tables["processes"] = pa.Table.from_pylist(processes, schema=TABLES["processes"].schema)
+    rows = collectives(seen_again(recording))
+    assert rows["wait_for_peer_ns"].sum() == what.waits.sum() and (rows["error_ns"] == 0).all()
+    processes[1]["host"] = "two"
+    recording._tables["processes"] = pa.Table.from_pylist(processes, schema=TABLES["processes"].schema)
+    assert collectives(seen_again(recording))["wait_for_peer_ns"].fillna(0).sum() == 0
+
+
+def seen_again(recording: MemoryRecording) -> MemoryRecording:
+    """The same tables in a recording for which nothing has been worked out yet."""
+    fresh = MemoryRecording({}, recording.ranks)
+    fresh._tables = dict(recording._tables)
+    return fresh
