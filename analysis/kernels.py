@@ -58,27 +58,37 @@ def kernels(
     t = timeline(recording, rank)
     rows, device, attributes = _selected(recording, t, step, window)
     grids, grid = number_lists(recording, t, "grid", "block") if by == "name+grid" else ([], np.full(len(t), -1))
-    keys = np.stack([t.name[rows].astype(np.int64), t.category[rows].astype(np.int64), grid[rows]])
+    keys = np.stack([t.name[rows], t.category[rows], grid[rows]]).astype(np.int64)
     groups, group = np.unique(keys, axis=1, return_inverse=True)
-    group, count = group.reshape(-1), groups.shape[1]
-    stats = group_statistics(group, t.dur[rows], count)
-    busy = group_union(device, t.ts[rows], t.end[rows], int(device.max(initial=-1)) + 1)
-    busy_ns = int(busy.sum())
-    union = _union_over_devices(t, rows, group, device, count)
+    group, count = group.reshape(-1).astype(np.int64), groups.shape[1]
+    busy_ns = int(group_union(device, t.ts[rows], t.end[rows], int(device.max(initial=-1)) + 1).sum())
     names = [t.names[code] for code in groups[0].tolist()]
+    identity = {
+        "name": texts(names, np.arange(count)),
+        "short_name": texts([short_name(name) or name for name in names], np.arange(count)),
+        "grid": texts(grids, groups[2]),
+        "category": texts(CATEGORIES, groups[1]),
+    }
+    parts = [pd.DataFrame(identity), _durations(t, rows, group, device, count), _launches(t, rows, group, count)]
+    frame = pd.concat(parts, axis=1)
+    frame.insert(list(frame.columns).index("union_ns") + 1, "busy_frac", frame["union_ns"] / max(busy_ns, 1))
+    order = ["total_ns", "name", "category", "grid"]
+    frame = frame.sort_values(order, ascending=[False, True, True, True], ignore_index=True)
+    frame.attrs |= attributes | {"busy_ns": busy_ns}
+    return frame
+
+
+def _durations(t: Timeline, rows: Ints, group: Ints, device: Ints, count: int) -> pd.DataFrame:
+    """The columns about time, in the order of the groups."""
+    stats = group_statistics(group, t.dur[rows], count)
     state = np.full(count, -1, dtype=np.int64)
     state[group] = t.state[rows]
-    frame = pd.DataFrame(
+    return pd.DataFrame(
         {
-            "name": texts(names, np.arange(count)),
-            "short_name": texts([short_name(name) or name for name in names], np.arange(count)),
-            "grid": texts(grids, groups[2]),
-            "category": texts(CATEGORIES, groups[1]),
             "state": texts(STATES, state),
             "count": stats.count,
             "total_ns": stats.total,
-            "union_ns": union,
-            "busy_frac": union / max(busy_ns, 1),
+            "union_ns": _union_over_devices(t, rows, group, device, count),
             "mean_ns": stats.mean,
             "p50_ns": stats.p50,
             "p99_ns": stats.p99,
@@ -87,11 +97,6 @@ def kernels(
             "streams": _streams(group, t.track[rows].astype(np.int64), count),
         }
     )
-    frame = pd.concat([frame, _launches(t, rows, group, count)], axis=1)
-    order = ["total_ns", "name", "category", "grid"]
-    frame = frame.sort_values(order, ascending=[False, True, True, True], ignore_index=True)
-    frame.attrs |= attributes | {"busy_ns": busy_ns}
-    return frame
 
 
 def _selected(

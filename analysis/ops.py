@@ -60,34 +60,14 @@ def ops(
     chosen = is_op & selection.holds(t.ts)
     rows = np.flatnonzero(chosen)
     shapes, shape = number_lists(recording, t, "Input Dims") if by == "name+shape" else ([], np.full(len(t), -1))
-    keys = np.stack([t.name[rows].astype(np.int64), shape[rows]])
-    groups, group = np.unique(keys, axis=1, return_inverse=True)
-    group, count = group.reshape(-1), groups.shape[1]
-    outer = outermost(t.parent, t.depth, _spread(len(t), rows, group))[rows]
-    whole = np.where(outer, group, -1)
-    device, launched = _device_time(recording, t)
-    fallback = group_sum(group, fallback_rows(recording, rank)[rows].astype(np.int64), count)
-    own = _self_times(recording, t)
-    stats = group_statistics(group, t.dur[rows], count)
-    frame = pd.DataFrame(
-        {
-            "op": texts(t.names, groups[0]),
-            "shape": texts(shapes, groups[1]),
-            "count": stats.count,
-            "host_total_ns": group_sum(whole, t.dur[rows], count),
-            "host_self_ns": group_sum(group, own[rows], count),
-            "host_mean_ns": stats.mean,
-            "host_p50_ns": stats.p50,
-            "host_p99_ns": stats.p99,
-            "host_max_ns": stats.high,
-            "device_self_ns": group_sum(group, _of_ops(t, is_op, device)[rows], count),
-            "device_total_ns": group_sum(whole, sum_beneath(t.parent, t.depth, device)[rows], count),
-            "launched_count": group_sum(whole, sum_beneath(t.parent, t.depth, launched)[rows], count),
-            "stall_ns": _stall_column(t, is_op, stalls, _spread(len(t), rows, group), count),
-            "fallback_count": fallback,
-            "fallback": fallback > 0,
-        }
-    )
+    groups, group = np.unique(np.stack([t.name[rows], shape[rows]]), axis=1, return_inverse=True)
+    group = group.reshape(-1).astype(np.int64)
+    frame = _sums(recording, t, is_op, rows, group, groups.shape[1])
+    frame["stall_ns"] = _stall_column(t, is_op, stalls, _spread(len(t), rows, group), len(frame))
+    frame["fallback_count"] = group_sum(group, fallback_rows(recording, rank)[rows].astype(np.int64), len(frame))
+    frame["fallback"] = frame["fallback_count"] > 0
+    frame.insert(0, "op", texts(t.names, groups[0]))
+    frame.insert(1, "shape", texts(shapes, groups[1]))
     order = ["device_self_ns", "host_self_ns", "op", "shape"]
     frame = frame.sort_values(order, ascending=[False, False, True, True], ignore_index=True)
     frame.attrs |= {"selection": selection.text, "steps": selection.steps}
@@ -100,6 +80,29 @@ def op_rows(t: Timeline) -> Mask:
     on_thread = np.array([*(track.kind == "thread" for track in t.tracks), False], dtype=np.bool_)
     ops_there: Mask = t.is_category("op", "collective", "fallback") & on_thread[t.track]
     return ops_there
+
+
+def _sums(recording: Recording, t: Timeline, is_op: Mask, rows: Ints, group: Ints, count: int) -> pd.DataFrame:
+    """The columns of host and device time of the groups of op rows, in their order."""
+    outer = outermost(t.parent, t.depth, _spread(len(t), rows, group))[rows]
+    whole = np.where(outer, group, -1)
+    device, launched = _device_time(recording, t)
+    own = _self_times(recording, t)
+    stats = group_statistics(group, t.dur[rows], count)
+    return pd.DataFrame(
+        {
+            "count": stats.count,
+            "host_total_ns": group_sum(whole, t.dur[rows], count),
+            "host_self_ns": group_sum(group, own[rows], count),
+            "host_mean_ns": stats.mean,
+            "host_p50_ns": stats.p50,
+            "host_p99_ns": stats.p99,
+            "host_max_ns": stats.high,
+            "device_self_ns": group_sum(group, _of_ops(t, is_op, device)[rows], count),
+            "device_total_ns": group_sum(whole, sum_beneath(t.parent, t.depth, device)[rows], count),
+            "launched_count": group_sum(whole, sum_beneath(t.parent, t.depth, launched)[rows], count),
+        }
+    )
 
 
 def _device_time(recording: Recording, t: Timeline) -> tuple[Ints, Ints]:
