@@ -37,6 +37,7 @@ SECTIONS: dict[str, dict[str, str]] = {
         "merge": "merge",
         "redact": "redact",
     },
+    "Browser": {"ui": "ui"},
     "This machine": {"doctor": "doctor"},
 }
 """The commands as the help lists them: name -> module beside this one, which holds it as ``command``."""

@@ -2,7 +2,7 @@
 
 import { rowHeight } from "./raster.js";
 import { levelFor, tileSpan } from "./tiles.js";
-import { THEMES, groundPixel, pixelsOf } from "./theme.js";
+import { THEMES, colourOf, groundPixel, pixelsOf, textOn } from "./theme.js";
 
 const LABEL_FONT = '10.5px "JetBrains Mono", ui-monospace, monospace';
 const LABEL_LEAST_PX = 30;
@@ -74,7 +74,6 @@ export function drawLabels(state, painted) {
   const { context, view } = state;
   context.font = LABEL_FONT;
   context.textBaseline = "middle";
-  context.fillStyle = THEMES[state.theme].onSlice;
   let written = 0;
   const seen = new Set();
   for (const { tile, row, left, right, rows, height, top } of painted) {
@@ -91,6 +90,8 @@ export function drawLabels(state, painted) {
       const name = row.node.kind === "band" ? state.meta.bandLabels[tile.category[n]] : state.names.get(tile.name[n]);
       const room = Math.floor((x1 - x0 - 8) / LETTER_PX);
       if (room < 3 || !name) continue;
+      if (row.node.kind === "band") context.fillStyle = textOn(colourOf(state.meta.bands[tile.category[n]], true, state.theme));
+      else context.fillStyle = THEMES[state.theme].onSlice;
       context.fillText(name.length > room ? `${name.slice(0, room - 1)}…` : name, x0 + 4, y + (height - 1) / 2 + 0.5);
       seen.add(key);
       written += 1;
@@ -172,5 +173,3 @@ export function hit(state, x, y) {
   }
   return found;
 }
-
-

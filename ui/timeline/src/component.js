@@ -25,14 +25,17 @@ class StallscopeTimeline extends React.Component {
       area: (area) => emit({ area: area && { start: Math.round(area.start), end: Math.round(area.end), tracks: area.tracks } }),
       search: () => emit({ searches: (this.props.searches ?? 0) + 1 }),
       ready: () => { this.place.current?.setAttribute("data-ready", "true"); },
-    }, this.props.theme ?? "dark");
+    }, this.theme());
+    this.system = window.matchMedia?.("(prefers-color-scheme: light)");
+    this.followSystem = () => this.timeline.setTheme(this.theme());
+    this.system?.addEventListener("change", this.followSystem);
     this.place.current.timeline = this.timeline; // for measurements and browser tests
     this.apply({});
   }
 
   componentDidUpdate(before) {
     if (before.api !== this.props.api) {
-      this.timeline.destroy();
+      this.componentWillUnmount();
       this.componentDidMount();
       return;
     }
@@ -55,7 +58,13 @@ class StallscopeTimeline extends React.Component {
     if (command.step) this.timeline.stepBy(command.step);
   }
 
+  /** The theme that the page asked for, else the system's. */
+  theme() {
+    return this.props.theme ?? (window.matchMedia?.("(prefers-color-scheme: light)").matches ? "light" : "dark");
+  }
+
   componentWillUnmount() {
+    this.system?.removeEventListener("change", this.followSystem);
     this.timeline.destroy();
   }
 

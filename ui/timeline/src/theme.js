@@ -47,6 +47,12 @@ export function colourOf(category, band, theme) {
   return theme === "light" && !band ? mixed(base, [255, 255, 255], 0.82) : base;
 }
 
+/** Dark or light text, whichever stands out more on a colour (WCAG's relative luminance; 0.18 is where the two cross). */
+export function textOn(colour) {
+  const [r, g, b] = colour.map((value) => (value <= 10 ? value / 3294 : ((value / 255 + 0.055) / 1.055) ** 2.4));
+  return 0.2126 * r + 0.7152 * g + 0.0722 * b > 0.18 ? "#0D1117" : "#FFFFFF";
+}
+
 /** The pixels of a tile's slices: the hue of the category, lightness by name, dimmed where a block is mostly empty. */
 export function pixelsOf(tile, categories, band, theme) {
   const ground = parse(THEMES[theme].ground);

@@ -1,0 +1,27 @@
+"""The address of each view: what it shows is in the query, so that pasting it shows the same again."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from urllib.parse import parse_qsl, urlencode
+
+VIEWS = {"overview": "Overview", "timeline": "Timeline", "stalls": "Stalls", "source": "Source"}
+"""The views by the name that addresses use."""
+
+
+def parsed(search: str | None) -> dict[str, str]:
+    """The query of an address as a dictionary; of a repeated key the last counts."""
+    return dict(parse_qsl((search or "").removeprefix("?"), max_num_fields=50)) if len(search or "") < 4000 else {}
+
+
+def address(view: str, query: Mapping[str, object] | None = None, /, **values: object) -> str:
+    """The address of a view of the same recording.
+
+    Args:
+        view: A key of ``VIEWS``.
+        query: The address's query that the link stands on: the recording is kept.
+        values: What else it shows; None is left out.
+    """
+    kept = {"recording": query["recording"]} if query and query.get("recording") else {}
+    given = {name: value for name, value in values.items() if value is not None}
+    return "?" + urlencode({"view": view, **kept, **given})

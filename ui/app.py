@@ -1,0 +1,104 @@
+"""The application: one page with a view for each question, the data of the timeline, and the checks on who may ask."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import dash
+from dash import Input, Output, dcc, html
+
+from .addresses import VIEWS, address, parsed
+from .data_routes import data_routes
+from .security import protect
+from .served import Served, labelled
+from .timeline_meta import TimelineTracks
+from .views import overview, source, stalls, timeline
+
+if TYPE_CHECKING:
+    from ..profiler.recording.reader import Recording
+
+ASSETS = Path(__file__).resolve().parent / "assets"
+
+_LAYOUTS = {
+    "overview": overview.layout,
+    "timeline": timeline.layout,
+    "stalls": stalls.layout,
+    "source": source.layout,
+}
+
+
+def create_app(
+    recordings: Sequence[tuple[Recording, str]], *, host: str = "127.0.0.1", port: int = 8050, token: str | None = None
+) -> dash.Dash:
+    """The application for some recordings.
+
+    Args:
+        recordings: The recordings with their labels; the first is shown first.
+        host: The address that it will be bound to: other names in a Host header are refused.
+        port: Its port.
+        token: What a client has to know; needed where ``host`` is no loopback address.
+
+    Raises:
+        ValueError: There is no recording.
+    """
+    served = {one.key: one for one in labelled(recordings)}
+    if not served:
+        raise ValueError("there is no recording to show")
+    tracks = {key: TimelineTracks(one) for key, one in served.items()}
+    app = dash.Dash(
+        __name__,
+        assets_folder=str(ASSETS),
+        assets_ignore=r".*\.map$",
+        title="stallscope",
+        update_title="",
+        serve_locally=True,
+        suppress_callback_exceptions=True,
+        add_log_handler=False,
+    )
+    app.layout = _shell
+    _register_pages(app, served)
+    timeline.register(app, tracks)
+    stalls.register(app, served)
+    app.server.register_blueprint(data_routes(tracks))
+    protect(app.server, host=host, port=port, script_hashes=app.csp_hashes(), token=token)
+    return app
+
+
+def _shell() -> html.Div:
+    return html.Div(
+        [
+            dcc.Location(id="url", refresh=False),
+            html.Header(id="bar", className="bar"),
+            html.Main(id="page"),
+        ]
+    )
+
+
+def _register_pages(app: dash.Dash, served: Mapping[str, Served]) -> None:
+    @app.callback(Output("bar", "children"), Output("page", "children"), Input("url", "search"))
+    def show(search: str | None) -> tuple[Any, Any]:
+        query = parsed(search)
+        chosen = served.get(query.get("recording", "")) or next(iter(served.values()))
+        view = query.get("view", "overview")
+        view = view if view in _LAYOUTS else "overview"
+        return _bar(served, chosen, view, query), _LAYOUTS[view](chosen, query)
+
+
+def _bar(served: Mapping[str, Served], chosen: Served, view: str, query: Mapping[str, str]) -> list[Any]:
+    links = [
+        dcc.Link(label, href=address(name, query), className="view-link chosen" if name == view else "view-link")
+        for name, label in VIEWS.items()
+    ]
+    statuses = {chosen.status(rank) for rank in chosen.recording.ranks}
+    badge = [html.Span(", ".join(sorted(statuses)), className="badge")] if statuses != {"completed"} else []
+    others = [
+        dcc.Link(
+            one.label, href=address(view, {"recording": key}), className="chip chosen" if one is chosen else "chip"
+        )
+        for key, one in served.items()
+    ]
+    label: list[Any] = others if len(served) > 1 else [html.Span(chosen.label, className="label", title=chosen.label)]
+    brand = html.Span("stallscope", className="brand")
+    return [brand, html.Nav(links, className="views", **{"aria-label": "views"}), *label, *badge]

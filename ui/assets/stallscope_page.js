@@ -1,0 +1,51 @@
+// What the page does without asking the server: figures in tables, the address bar, walking through what was found.
+
+window.dashAgGridFunctions = window.dashAgGridFunctions || {};
+
+window.dashAgGridFunctions.stallscopeDuration = (ns) => {
+  if (ns === null || ns === undefined) return "–";
+  for (const [unit, name] of [[1e9, "s"], [1e6, "ms"], [1e3, "µs"]]) {
+    if (ns < unit) continue;
+    const value = ns / unit;
+    return `${value.toFixed(value < 10 ? 2 : value < 100 ? 1 : 0)} ${name}`;
+  }
+  return `${Math.round(ns)} ns`;
+};
+window.dashAgGridFunctions.stallscopeCount = (count) => (count ?? 0).toLocaleString("en-US");
+window.dashAgGridFunctions.stallscopeShare = (share) => (share === null || share === undefined ? "–" : `${(100 * share).toFixed(1)} %`);
+
+window.dash_clientside = window.dash_clientside || {};
+window.dash_clientside.stallscope_page = {
+  /** Writes the settled view and what is picked into the address, so that pasting it shows the same. */
+  keep_address: (view, picked) => {
+    const query = new URLSearchParams(window.location.search);
+    if (query.get("view") !== "timeline") return window.dash_clientside.no_update;
+    if (view) {
+      query.set("start", view[0]);
+      query.set("end", view[1]);
+    }
+    const asked = window.dash_clientside.callback_context.triggered.some((one) => one.prop_id.endsWith(".picked"));
+    if (asked) for (const name of ["slice", "stall", "line"]) query.delete(name);
+    if (asked && picked?.slice_id) query.set("slice", picked.slice_id);
+    if (asked && picked?.stall_id) query.set("stall", picked.stall_id);
+    window.history.replaceState(window.history.state, "", `?${query}`);
+    return window.dash_clientside.no_update;
+  },
+
+  focus_search: (searches) => {
+    if (searches) document.getElementById("search")?.focus();
+    return window.dash_clientside.no_update;
+  },
+
+  filter_tracks: (text) => text ?? "",
+
+  /** Goes to the next or previous of the slices that a search found; to the first when they arrive. */
+  walk_found: (_next, _previous, _submit, found) => {
+    const { no_update, callback_context } = window.dash_clientside;
+    const by = callback_context.triggered.map((one) => one.prop_id);
+    if (!found?.refs.length || (by.includes("found.data") && found.at >= 0)) return [no_update, no_update];
+    const step = by.includes("search-previous.n_clicks") ? -1 : 1;
+    const at = (found.at + step + found.refs.length) % found.refs.length;
+    return [{ pick: found.refs[at], fit: true, at }, { refs: found.refs, at }];
+  },
+};

@@ -1,0 +1,98 @@
+"""A recording as the application serves it: under which key, and what is worked out of it once."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from ..analysis.device_bands import DeviceBands, device_bands
+from ..analysis.findings import Findings, findings
+from ..analysis.step_breakdown import step_breakdown
+from ..analysis.tile_index import TileIndex, tile_index
+from ..analysis.timeline import memoized
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from ..profiler.recording.reader import Recording
+
+
+@dataclass(eq=False)
+class Served:
+    """A recording with a label.
+
+    Attributes:
+        recording: The recording.
+        label: What people call it.
+        lock: Held while something is worked out, so that two requests do not do it at once.
+    """
+
+    recording: Recording
+    label: str
+    lock: threading.RLock = field(default_factory=threading.RLock)
+
+    @cached_property
+    def key(self) -> str:
+        """Its name in addresses: the beginning of its fingerprint, so that no address means two recordings."""
+        return self.recording.fingerprint[:16]
+
+    @cached_property
+    def index(self) -> TileIndex:
+        """The tile index; built at the first use."""
+        with self.lock:
+            return tile_index(self.recording)
+
+    @property
+    def bands(self) -> DeviceBands:
+        """The bands of its devices."""
+        with self.lock:
+            return device_bands(self.recording)
+
+    @property
+    def findings(self) -> Findings:
+        """Its findings."""
+        with self.lock:
+            return memoized(self.recording, "ui_findings", lambda: findings(self.recording))
+
+    @property
+    def breakdown(self) -> pd.DataFrame:
+        """Its ``step_breakdown``."""
+        with self.lock:
+            return memoized(self.recording, "ui_breakdown", lambda: step_breakdown(self.recording))
+
+    @cached_property
+    def extent(self) -> tuple[int, int]:
+        """The first start and the last end of all slices and steps, ns: what times in the browser count from."""
+        index = self.index
+        starts = [int(index.start[first]) for first in index.row_start[:-1].tolist()]
+        # Slices of a row do not overlap, so the last one of a row ends last.
+        ends = [int(index.end[last - 1]) for last in index.row_start[1:].tolist()]
+        steps = self.recording.table("steps", columns=["ts", "dur"]).to_pylist()
+        starts += [step["ts"] for step in steps]
+        ends += [step["ts"] + max(step["dur"] or 0, 0) for step in steps]
+        return (min(starts), max(ends)) if starts else (0, 1)
+
+    @property
+    def origin(self) -> int:
+        """The instant that times in the browser count from, ns on the recording's clock."""
+        return self.extent[0]
+
+    def status(self, rank: int) -> str:
+        """running, completed, failed, killed or unknown."""
+        return str(self.recording.rank_info(rank).get("status", "unknown"))
+
+    def rank_of(self, asked: Any) -> int | None:
+        """The rank that an address asks for; None where it names none that the recording has."""
+        return int(asked) if str(asked).isdecimal() and int(asked) in self.recording.ranks else None
+
+
+def labelled(recordings: Sequence[tuple[Recording, str]]) -> tuple[Served, ...]:
+    """The recordings under their labels, each once."""
+    found: dict[str, Served] = {}
+    for recording, label in recordings:
+        served = Served(recording, label)
+        found.setdefault(served.key, served)
+    return tuple(found.values())

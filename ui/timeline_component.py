@@ -1,0 +1,37 @@
+"""The Python side of the timeline: a Dash component whose script is ui/timeline, built into the assets."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from dash.development.base_component import Component
+
+_PROPERTIES = ("id", "api", "view", "picked", "area", "theme", "filter", "command", "searches")
+
+
+class StallscopeTimeline(Component):  # type: ignore[misc]
+    """The timeline of a recording.
+
+    Args:
+        id: The component's id.
+        api: The address of the recording's data, without a slash at the end.
+        view: ``[start, end]`` in ns from the start of the recording: what is shown; set by the user and by the page.
+        picked: The picked slice as the route ``slice`` describes it; null for none. Set by the user.
+        area: The marked area {start, end, tracks}; null for none. Set by the user.
+        theme: ``dark`` or ``light``; the system's where it is not given.
+        filter: Only tracks with this text in their label.
+        command: What to do once: {pick, band, fit}, {view: [start, end]}, {showAll: true} or {step: 1 or -1}.
+        searches: How often the user asked for a search; rises by one each time.
+    """
+
+    _children_props: ClassVar[list[str]] = []
+    _base_nodes: ClassVar[list[str]] = ["children"]
+    _namespace = "stallscope_timeline"
+    _type = "StallscopeTimeline"
+
+    def __init__(self, id: str, api: str, **properties: Any) -> None:
+        self._prop_names = list(_PROPERTIES)
+        self._valid_wildcard_attributes: list[str] = []
+        self.available_properties = list(_PROPERTIES)
+        self.available_wildcard_properties: list[str] = []
+        super().__init__(id=id, api=api, **properties)

@@ -1,0 +1,220 @@
+"""What the timeline shows before any slice: the tree of ranks, devices and threads, steps, counters, what is missing.
+
+Tracks are numbered for the browser: first those of the tile index, then the devices' bands, then counters.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from ..analysis.causes import CAUSE_NAMES
+from ..analysis.counter_bins import CounterSeries, counter_series
+from ..analysis.device_activity import DeviceActivity, rank_activity
+from ..analysis.device_bands import BAND_CODES
+from ..analysis.steps import StepCut, device_steps, host_steps
+from ..profiler.recording.categories import CATEGORIES
+from .served import Served
+
+Node = dict[str, Any]
+
+OPEN_RANKS = 2
+"""Of more ranks than this the host's threads are closed at first."""
+
+
+@dataclass(frozen=True, eq=False)
+class TimelineTracks:
+    """Which number means what."""
+
+    served: Served
+
+    @property
+    def first_band(self) -> int:
+        """The number of the first band."""
+        return len(self.served.index.tracks)
+
+    @property
+    def first_counter(self) -> int:
+        """The number of the first counter."""
+        return self.first_band + len(self.served.bands.devices)
+
+    @cached_property
+    def counters(self) -> tuple[CounterSeries, ...]:
+        """The counters, in the order of their numbers."""
+        with self.served.lock:
+            return counter_series(self.served.recording)
+
+    @cached_property
+    def number_of_track(self) -> dict[int, int]:
+        """The number of each ``track_id``."""
+        return {track.track_id: number for number, track in enumerate(self.served.index.tracks)}
+
+
+def timeline_meta(tracks: TimelineTracks) -> dict[str, Any]:
+    """The answer to ``meta``: span (ns), tree, categories, bands, bandLabels, overview, steps, losses.
+
+    Times are ns from the start of the recording. ui/timeline/src/rows.js says what a node of the tree is.
+    """
+    served = tracks.served
+    steps: dict[str, list[dict[str, Any]]] = {}
+    with served.lock:
+        tree = [_rank(tracks, rank, steps) for rank in served.recording.ranks]
+        losses = _losses(tracks)
+    return {
+        "span": served.extent[1] - served.extent[0],
+        "tree": tree,
+        "categories": list(CATEGORIES),
+        "bands": list(BAND_CODES),
+        "bandLabels": [band_label(code) for code in BAND_CODES],
+        "overview": [tracks.first_band + number for number in range(min(8, len(served.bands.devices)))],
+        "steps": steps,
+        "losses": losses,
+    }
+
+
+def band_label(code: str) -> str:
+    """What a piece of a band is called: the state, or what a stall waited for."""
+    words = code.replace("_", " ")
+    return f"{words} stall" if code in CAUSE_NAMES else words
+
+
+def device_label(device_type: str, device_index: int | None) -> str:
+    """``cuda:0``; threads in a device's place are ``training threads``."""
+    if device_index is None:
+        return "training threads" if device_type == "cpu" else device_type
+    return f"{device_type or 'device'}:{device_index}"
+
+
+def _rank(tracks: TimelineTracks, rank: int, steps: dict[str, list[dict[str, Any]]]) -> Node:
+    served = tracks.served
+    rows = served.recording.table("tracks", ranks=(rank,)).to_pylist()
+    children: list[Node] = []
+    for device in rank_activity(served.recording, rank).devices:
+        key = f"rank{rank}/{device.device_type}{device.device_index}"
+        cut = device_steps(served.recording, rank, device)
+        children += _step_node(tracks, key, "steps on the device", cut, steps)
+        children.append(_device(tracks, rank, device, key, rows))
+    host = _host(tracks, rank, rows, steps)
+    shown = {node["track"] for child in [*children, host] for node in child.get("children", []) if "track" in node}
+    rest = [_track_node(tracks, row) for row in rows if tracks.number_of_track.get(row["track_id"], -1) not in shown]
+    children += [node for node in rest if node is not None]
+    children += [host, *_counters(tracks, rank)]
+    status = served.status(rank)
+    return {
+        "key": f"rank{rank}",
+        "label": f"rank {rank}",
+        "detail": "" if status == "completed" else status,
+        "kind": "group",
+        "children": [child for child in children if child.get("children") != []],
+    }
+
+
+def _device(tracks: TimelineTracks, rank: int, device: DeviceActivity, key: str, rows: list[dict[str, Any]]) -> Node:
+    bands = tracks.served.bands
+    wanted = (rank, device.device_type, device.device_index)
+    number = next(
+        n for n, band in enumerate(bands.devices) if (band.rank, band.device_type, band.device_index) == wanted
+    )
+    label = device_label(device.device_type, device.device_index)
+    band = {
+        "key": f"{key}/band",
+        "label": "state",
+        "detail": "",
+        "kind": "band",
+        "track": tracks.first_band + number,
+        "rows": 1,
+    }
+    mine = [
+        row
+        for row in rows
+        if row["kind"] in ("stream", "engine", "queue")
+        and ((row["device_type"] or ""), (row["device_index"] or 0)) == (device.device_type, device.device_index)
+    ]
+    streams = [node for node in (_track_node(tracks, row) for row in mine) if node is not None]
+    return {"key": key, "label": label, "detail": "", "kind": "group", "children": [band, *streams]}
+
+
+def _host(
+    tracks: TimelineTracks, rank: int, rows: list[dict[str, Any]], steps: dict[str, list[dict[str, Any]]]
+) -> Node:
+    threads = [node for row in rows if row["kind"] == "thread" for node in [_track_node(tracks, row)] if node]
+    sizes = tracks.served.index.tracks
+    threads.sort(key=lambda node: -sizes[node["track"]].slices)
+    cut = host_steps(tracks.served.recording, rank)
+    ruler = _step_node(tracks, f"rank{rank}/host", "steps on the host", cut, steps)
+    return {
+        "key": f"rank{rank}/host",
+        "label": "host",
+        "detail": f"{len(threads)} threads" if len(threads) > 1 else "",
+        "kind": "group",
+        "children": [*ruler, *threads],
+        "collapsed": len(tracks.served.recording.ranks) > OPEN_RANKS,
+    }
+
+
+def _track_node(tracks: TimelineTracks, row: dict[str, Any]) -> Node | None:
+    number = tracks.number_of_track.get(row["track_id"])
+    if number is None:
+        return None
+    detail = row["thread_id"] if row["kind"] == "thread" else row["engine"]
+    return {
+        "key": f"track{row['track_id']}",
+        "label": row["name"] or row["kind"],
+        "kind": row["kind"],
+        "detail": "" if detail is None or str(detail) in str(row["name"]) else str(detail),
+        "track": number,
+        "rows": tracks.served.index.tracks[number].rows,
+    }
+
+
+def _step_node(
+    tracks: TimelineTracks, key: str, label: str, cut: StepCut, steps: dict[str, list[dict[str, Any]]]
+) -> list[Node]:
+    if not len(cut):
+        return []
+    origin = tracks.served.origin
+    steps[key] = [
+        {"number": number, "start": start - origin, "end": end - origin, "phase": phase}
+        for number, start, end, phase in zip(
+            cut.numbers.tolist(), cut.starts.tolist(), cut.ends.tolist(), cut.phases, strict=True
+        )
+    ]
+    return [{"key": f"{key}/steps", "label": label, "detail": "", "kind": "steps", "steps": key}]
+
+
+def _counters(tracks: TimelineTracks, rank: int) -> list[Node]:
+    nodes = []
+    for number, series in enumerate(tracks.counters):
+        if series.rank == rank:
+            least, greatest = float(np.nanmin(series.value)), float(np.nanmax(series.value))
+            nodes.append(
+                {
+                    "key": f"counter{number}",
+                    "label": series.name,
+                    "detail": series.unit,
+                    "kind": "counter",
+                    "track": tracks.first_counter + number,
+                    "least": min(0.0, least),
+                    "most": greatest,
+                }
+            )
+    group = {"key": f"rank{rank}/counters", "label": "counters", "detail": "", "kind": "group", "children": nodes}
+    return [group]
+
+
+def _losses(tracks: TimelineTracks) -> list[dict[str, Any]]:
+    origin = tracks.served.origin
+    rows = tracks.served.recording.table("losses", columns=["ts", "dur", "track_id", "kind"]).to_pylist()
+    return [
+        {
+            "start": row["ts"] - origin,
+            "end": row["ts"] + (row["dur"] or 0) - origin,
+            "kind": row["kind"],
+            "track": tracks.number_of_track.get(row["track_id"]),
+        }
+        for row in rows
+        if row["ts"] is not None
+    ]

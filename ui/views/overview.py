@@ -1,0 +1,218 @@
+"""Overview: what was run, what the step is made of, what to do about it, the devices, and what is missing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pandas as pd
+from dash import dcc, html
+
+from ...analysis.findings import Finding, Findings
+from ...analysis.step_breakdown import STATE_COLUMNS
+from ..addresses import address
+from ..served import Served
+from ..timeline_meta import device_label
+from ..wording import ABSENT, duration, place, share, size
+from .parts import BAND_COLOURS, chosen_ranks, facts, rank_links, section, swatch, table
+
+Query = Mapping[str, str]
+
+_STATES = tuple(column.removesuffix("_ns") for column in STATE_COLUMNS)
+_MOST_LOSSES = 200
+
+
+def layout(served: Served, query: Query) -> html.Div:
+    """The page for an address; ``rank`` limits it to one."""
+    ranks = chosen_ranks(served, query)
+    frame = served.breakdown
+    frame = frame[frame["rank"].isin(ranks)]
+    return html.Div(
+        [
+            _head(served, query),
+            html.Div([_findings(served.findings, query), _steps(served, frame)], className="columns"),
+            html.Div([_devices(served, frame), _identity(served), _losses(served, ranks)], className="columns"),
+        ],
+        className="page",
+    )
+
+
+def _head(served: Served, query: Query) -> html.Div:
+    return html.Div(
+        [html.H1(served.findings.verdict), rank_links(served, "overview", query)],
+        className="verdict",
+    )
+
+
+def _findings(found: Findings, query: Query) -> html.Section:
+    cards: list[Any] = [_card(number, finding, query) for number, finding in enumerate(found.findings, 1)]
+    if not cards:
+        cards = [
+            html.P("Nothing here is worth changing: no finding would give back 2 % of the step.", className="note")
+        ]
+    for cold in found.cold_starts:
+        steady = f"; a steady step takes {duration(cold.steady_step_ns)}" if cold.steady_step_ns is not None else ""
+        words = f"Rank {cold.rank}: {cold.steps} first steps took {duration(cold.total_ns)} to prepare{steady}."
+        cards.append(html.P([html.B("Cold start. "), words], className="note"))
+    return section("What to do", html.Ol(cards, className="findings"))
+
+
+def _card(number: int, finding: Finding, query: Query) -> html.Li:
+    gain = f"{duration(finding.gives_back_ns)} of each {finding.per} · {share(finding.share_frac)}"
+    gain = gain if finding.gives_back_ns else ""
+    where = place(finding.file, finding.line, finding.function, finding.line_source)
+    links = []
+    if finding.slice_ids:
+        target = address("timeline", query, slice=finding.slice_ids[0])
+        links.append(dcc.Link("Show on the timeline", href=target, className="button"))
+    if finding.file:
+        target = address("source", query, rank=finding.rank, file=finding.file, line=finding.line)
+        links.append(dcc.Link("Show the line", href=target, className="button"))
+    return html.Li(
+        [
+            html.Div(
+                [
+                    html.H3(f"{number}. {finding.title}"),
+                    html.Span(gain if finding.gives_back_ns else "", className="gain"),
+                ],
+                className="card-head",
+            ),
+            html.P(finding.evidence),
+            html.P([html.Span("line ", className="dim"), html.Code(where)]) if where != ABSENT else None,
+            html.P([html.B("Try: "), finding.advice]),
+            html.Div([*links, html.Span(f"{finding.confidence} confidence", className="dim")], className="links"),
+        ],
+        className="card",
+    )
+
+
+def _steps(served: Served, frame: pd.DataFrame) -> html.Section:
+    steps = frame[frame["step"].notna()]
+    note = "Each step as the device ran it; the four states add up to the step exactly."
+    if not len(steps):
+        steps = frame[frame["device_type"] != "all"]
+        note = "The recording marks no steps: each device from its first operation to its last."
+    graph = dcc.Graph(
+        figure=step_figure(steps), config={"displayModeBar": False, "responsive": True}, className="chart"
+    )
+    whole = frame[frame["step"].isna()]
+    rows = [
+        [
+            f"rank {row['rank']}",
+            device_label(row["device_type"], _index(row["device_index"])),
+            duration(row["dur"]),
+            *(share(row[column] / row["dur"] if row["dur"] else None) for column in STATE_COLUMNS),
+        ]
+        for row in whole.to_dict("records")
+    ]
+    head = ["", "device", "window", *(swatch(state) for state in _STATES)]
+    return section("Where the time goes", graph, table(head, rows, numbers=range(2, 7)), note=note)  # type: ignore[arg-type]
+
+
+def step_figure(steps: pd.DataFrame) -> dict[str, Any]:
+    """A bar per rank, device and step, stacked by state, in ms."""
+    ranks = [f"rank {rank}" for rank in steps["rank"]]
+    if len(steps[["rank", "device_type", "device_index"]].drop_duplicates()) > steps["rank"].nunique():
+        ranks = [
+            f"{rank} {device_label(kind, _index(number))}"
+            for rank, kind, number in zip(ranks, steps["device_type"], steps["device_index"], strict=True)
+        ]
+    numbers = ["" if pd.isna(step) else str(step) for step in steps["step"]]
+    several = len(set(ranks)) > 1
+    x: list[Any] = [ranks, numbers] if several else [f"step {number}" if number else ranks[0] for number in numbers]
+    bars = [
+        {
+            "type": "bar",
+            "name": state.replace("_", " "),
+            "x": x,
+            "y": (steps[f"{state}_ns"] / 1e6).tolist(),
+            "marker": {"color": BAND_COLOURS[state]},
+            "hovertemplate": f"{state.replace('_', ' ')}: %{{y:.3f}} ms<extra>%{{x}}</extra>",
+        }
+        for state in _STATES
+    ]
+    axis = {"gridcolor": "rgba(128,128,128,0.22)", "zeroline": False, "fixedrange": True}
+    plain = {
+        "barmode": "stack",
+        "height": 260,
+        "margin": {"l": 52, "r": 8, "t": 8, "b": 48 if several else 32},
+        "paper_bgcolor": "rgba(0,0,0,0)",
+        "plot_bgcolor": "rgba(0,0,0,0)",
+        "font": {"size": 11, "color": "#808a96"},
+        "legend": {"orientation": "h", "y": 1.12, "traceorder": "normal"},
+        "bargap": 0.25,
+        "xaxis": axis | {"type": "multicategory" if several else "category"},
+        "yaxis": axis | {"title": {"text": "ms"}, "rangemode": "tozero"},
+    }
+    return {"data": bars, "layout": plain}
+
+
+def _devices(served: Served, frame: pd.DataFrame) -> html.Section:
+    named = served.recording.table("devices").to_pylist()
+    names = {(row["rank"], row["device_type"], row["device_index"]): row for row in named}
+    rows = []
+    for row in frame[frame["step"].isna() & (frame["device_type"] != "all")].to_dict("records"):
+        index = _index(row["device_index"])
+        known = names.get((row["rank"], row["device_type"], index), {})
+        rows.append(
+            [
+                row["rank"],
+                device_label(row["device_type"], index),
+                known.get("name") or ABSENT,
+                size(known.get("memory_bytes")),
+                share(row["busy_ns"] / row["dur"] if row["dur"] else None),
+            ]
+        )
+    return section("Devices", table(["rank", "device", "name", "memory", "busy"], rows, numbers=(3, 4)))
+
+
+def _identity(served: Served) -> html.Section:
+    recording = served.recording
+    statuses = pd.Series([served.status(rank) for rank in recording.ranks]).value_counts()
+    pairs: list[tuple[str, Any]] = [
+        ("recording", served.label),
+        (
+            "status",
+            ", ".join(
+                f"{status} ({count})" if len(recording.ranks) > 1 else str(status) for status, count in statuses.items()
+            ),
+        ),
+        ("ranks", f"{len(recording.ranks)} of {recording.info.get('world_size') or len(recording.ranks)}"),
+        ("slices", f"{len(served.index):,}"),
+        ("length", duration(served.extent[1] - served.extent[0])),
+    ]
+    pairs += [(name.replace("_", " "), _words(value)) for name, value in recording.identity.items() if value]
+    return section("Recording", facts(pairs))
+
+
+def _words(value: Any) -> str:
+    if isinstance(value, dict):
+        return ", ".join(f"{name} {_words(part)}" for name, part in value.items() if part)[:400]
+    if isinstance(value, list):
+        return " ".join(_words(part) for part in value)[:400]
+    return str(value)[:400]
+
+
+def _losses(served: Served, ranks: tuple[int, ...]) -> html.Section:
+    columns = ["rank", "collector", "kind", "severity", "count", "detail"]
+    rows = served.recording.table("losses", ranks=ranks, columns=columns).to_pylist()
+    if not rows:
+        return section("What is missing", html.P("Nothing was lost, repaired or paused.", className="note"))
+    order = {"data_loss": 0, "warning": 1, "info": 2}
+    rows.sort(key=lambda row: order.get(row["severity"], 3))
+    cells = [
+        [
+            row["rank"],
+            row["severity"].replace("_", " "),
+            row["kind"].replace("_", " "),
+            row["count"] or "",
+            row["detail"] or "",
+        ]
+        for row in rows[:_MOST_LOSSES]
+    ]
+    note = f"{len(rows):,} notes; the first {_MOST_LOSSES}." if len(rows) > _MOST_LOSSES else ""
+    return section("What is missing", table(["rank", "", "what", "count", "detail"], cells, numbers=(3,)), note=note)
+
+
+def _index(value: Any) -> int | None:
+    return None if pd.isna(value) else int(value)

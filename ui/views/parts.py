@@ -1,0 +1,157 @@
+"""What several views are made of: tables, titled sections, rank links, grids. Text is always text, never HTML."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import dash_ag_grid as dag
+from dash import dcc, html
+
+from ..addresses import address
+from ..served import Served
+
+BAND_COLOURS = {
+    "compute": "#76AB7A",
+    "communication": "#CC79A7",
+    "data_movement": "#C4A262",
+    "stall": "#E07B39",
+    "input": "#E69F00",
+    "cpu_fallback": "#D55E00",
+    "compile": "#9467BD",
+    "synchronization": "#009E73",
+    "allocation": "#F0E442",
+    "launch": "#56B4E9",
+    "dispatch": "#0072B2",
+    "python": "#4091D2",
+    "gc": "#B4783C",
+    "io": "#966E3C",
+    "lock": "#DC3C78",
+    "preempted": "#C85050",
+    "overhead": "#787878",
+    "dependency": "#8C96A0",
+    "kernel_gap": "#6E7680",
+    "copy": "#C4A262",
+    "wait_for_peer": "#CC79A7",
+    "tail": "#60666E",
+    "unknown": "#50545A",
+}
+"""The colour of each state and cause, as in the timeline (ui/timeline/src/theme.js)."""
+
+_GRID_THEME = (
+    "themeQuartz.withParams({backgroundColor:'var(--ground)',foregroundColor:'var(--text)',"
+    "headerBackgroundColor:'var(--panel)',headerTextColor:'var(--dim)',borderColor:'var(--line)',"
+    "rowHoverColor:'var(--hover)',selectedRowBackgroundColor:'var(--hover)',oddRowBackgroundColor:'var(--ground)',"
+    "fontFamily:'inherit',fontSize:12,spacing:4,wrapperBorderRadius:3,accentColor:'var(--accent)'})"
+)
+
+
+def section(title: str, *children: Any, note: str = "") -> html.Section:
+    """A part of a page under a title."""
+    head = [html.H2(title)] + ([html.P(note, className="note")] if note else [])
+    return html.Section([*head, *children], className="section")
+
+
+def table(head: Sequence[str], rows: Sequence[Sequence[Any]], *, numbers: Sequence[int] = ()) -> html.Table:
+    """A plain table; the columns in ``numbers`` are set to the right."""
+
+    def kind(column: int) -> str:
+        return "number" if column in numbers else ""
+
+    return html.Table(
+        [
+            html.Thead(html.Tr([html.Th(text, className=kind(n)) for n, text in enumerate(head)])),
+            html.Tbody([html.Tr([html.Td(cell, className=kind(n)) for n, cell in enumerate(row)]) for row in rows]),
+        ],
+        className="table",
+    )
+
+
+def facts(pairs: Sequence[tuple[str, Any]]) -> html.Dl:
+    """Names with their values."""
+    return html.Dl([part for name, value in pairs for part in (html.Dt(name), html.Dd(value))], className="facts")
+
+
+def rank_links(served: Served, view: str, query: Mapping[str, str], *, all_ranks: bool = True) -> html.Nav | None:
+    """Links to the same view of another rank; None where there is one rank."""
+    ranks = served.recording.ranks
+    if len(ranks) < 2:
+        return None
+    chosen = served.rank_of(query.get("rank"))
+    if chosen is None and not all_ranks:
+        chosen = ranks[0]
+    entries: list[tuple[int | None, str]] = [(None, "all")] if all_ranks else []
+    entries += [(rank, str(rank)) for rank in ranks]
+    links = [
+        dcc.Link(label, href=address(view, query, rank=rank), className="chip chosen" if rank == chosen else "chip")
+        for rank, label in entries
+    ]
+    return html.Nav([html.Span("rank", className="dim"), *links], className="chips", **{"aria-label": "rank"})
+
+
+def chosen_ranks(served: Served, query: Mapping[str, str]) -> tuple[int, ...]:
+    """The rank that an address names, or all."""
+    rank = served.rank_of(query.get("rank"))
+    return served.recording.ranks if rank is None else (rank,)
+
+
+def swatch(code: str) -> html.Span:
+    """The colour of a state or cause, with its name beside it."""
+    mark = html.Span(className="swatch", style={"background": BAND_COLOURS.get(code, "#808488")})
+    return html.Span([mark, code.replace("_", " ")], className="swatched")
+
+
+def grid(id: str, columns: Sequence[dict[str, Any]], rows: Sequence[dict[str, Any]], *, height: str) -> dag.AgGrid:
+    """A table to sort and filter; ``selectedRows`` is the row that was clicked."""
+    return dag.AgGrid(
+        id=id,
+        columnDefs=list(columns),
+        rowData=list(rows),
+        defaultColDef={"sortable": True, "resizable": True, "filter": True, "suppressHeaderMenuButton": True},
+        dashGridOptions={
+            "theme": {"function": _GRID_THEME},
+            "rowHeight": 26,
+            "headerHeight": 30,
+            "animateRows": False,
+            "rowSelection": {"mode": "singleRow", "checkboxes": False, "enableClickSelection": True},
+            "suppressCellFocus": False,
+        },
+        style={"height": height},
+        className="grid",
+    )
+
+
+def duration_column(field: str, title: str, **more: Any) -> dict[str, Any]:
+    """A column of ns, shown with a unit and sorted by value."""
+    formatter = {"function": "stallscopeDuration(params.value)"}
+    return {
+        "field": field,
+        "headerName": title,
+        "type": "rightAligned",
+        "valueFormatter": formatter,
+        "width": 105,
+    } | more
+
+
+def count_column(field: str, title: str, **more: Any) -> dict[str, Any]:
+    """A column of counts."""
+    formatter = {"function": "stallscopeCount(params.value)"}
+    return {
+        "field": field,
+        "headerName": title,
+        "type": "rightAligned",
+        "valueFormatter": formatter,
+        "width": 90,
+    } | more
+
+
+def share_column(field: str, title: str, **more: Any) -> dict[str, Any]:
+    """A column of shares 0..1, shown in per cent."""
+    formatter = {"function": "stallscopeShare(params.value)"}
+    return {
+        "field": field,
+        "headerName": title,
+        "type": "rightAligned",
+        "valueFormatter": formatter,
+        "width": 90,
+    } | more

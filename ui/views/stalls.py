@@ -1,0 +1,148 @@
+"""Stalls: why the devices waited, by root cause and by line. A row opens the timeline at its longest stall."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import dash
+import pandas as pd
+from dash import Input, Output, State, dcc, html
+
+from ...analysis.causes import CAUSES
+from ...analysis.slice_facts import longest_stall
+from ...analysis.stall_groups import By, stall_groups
+from ...analysis.timeline import memoized
+from ..addresses import address, parsed
+from ..served import Served
+from ..timeline_meta import device_label
+from ..wording import duration, place, share
+from .parts import chosen_ranks, count_column, duration_column, grid, rank_links, section, share_column, swatch, table
+
+Query = Mapping[str, str]
+Finder = Mapping[str, Served]
+
+_COLUMNS: Sequence[dict[str, Any]] = (
+    {"field": "rank", "headerName": "rank", "width": 75},
+    {"field": "device", "headerName": "device", "width": 125},
+    {"field": "state_words", "headerName": "state", "width": 125},
+    {"field": "cause_words", "headerName": "root cause", "width": 150},
+    duration_column("dur", "time", sort="desc"),
+    share_column("stall_frac", "of state"),
+    count_column("count", "times"),
+    duration_column("longest_ns", "longest"),
+    {"field": "place", "headerName": "line", "flex": 1, "minWidth": 240, "cellClass": "mono", "tooltipField": "place"},
+)
+
+
+def layout(served: Served, query: Query) -> html.Div:
+    """The page for an address; ``rank`` and ``cause`` limit it."""
+    ranks = chosen_ranks(served, query)
+    cause = query.get("cause") if query.get("cause") in CAUSES else None
+    rows = _line_rows(_groups(served, "line"), ranks, cause)
+    chosen = [html.Span([swatch(cause), ": ", CAUSES[cause], " "])] if cause else []
+    every = (
+        [dcc.Link("all causes", href=address("stalls", query, rank=query.get("rank")), className="chip")]
+        if cause
+        else []
+    )
+    return html.Div(
+        [
+            html.Div([html.H1("Why the devices waited"), rank_links(served, "stalls", query)], className="verdict"),
+            html.Div([_causes(served, query, ranks)], className="columns one"),
+            section(
+                "By root cause and line",
+                html.Div([*chosen, *every], className="chips"),
+                grid("stall-grid", _COLUMNS, rows, height="calc(100vh - 480px)"),
+                note="Choose a row to open its longest stall on the timeline. “in f (file:line)” is the line of the "
+                "function’s def: the recording does not say which line of it ran.",
+            ),
+            dcc.Store(id="stall-opened"),
+        ],
+        className="page",
+    )
+
+
+def register(app: dash.Dash, recordings: Finder) -> None:
+    """Opens the timeline at the longest stall of the row that was chosen."""
+
+    @app.callback(
+        Output("url", "search"),
+        Input("stall-grid", "selectedRows"),
+        State("url", "search"),
+        prevent_initial_call=True,
+    )
+    def open_longest(selected: list[dict[str, Any]] | None, search: str) -> Any:
+        query = parsed(search)
+        served = recordings.get(query.get("recording", "")) or next(iter(recordings.values()))
+        if not selected:
+            return dash.no_update
+        row = selected[0]
+        with served.lock:
+            found = longest_stall(
+                served.recording,
+                int(row["rank"]),
+                root_cause=str(row["root_cause"]),
+                state=str(row["state"]),
+                place=(str(row["file"]), int(row["line"])),
+            )
+        return dash.no_update if found is None else address("timeline", query, stall=found)
+
+
+def _groups(served: Served, by: By) -> pd.DataFrame:
+    with served.lock:
+        return memoized(served.recording, ("ui_stalls", by), lambda: stall_groups(served.recording, by=by))
+
+
+def _causes(served: Served, query: Query, ranks: tuple[int, ...]) -> html.Section:
+    frame = _groups(served, "root_cause")
+    frame = frame[frame["rank"].isin(ranks)]
+    if not len(frame):
+        return section("By root cause", html.P("No stall: the devices were never without work.", className="note"))
+    sums = frame.groupby(["state", "root_cause"], sort=False, observed=True)[["dur", "count"]].sum().reset_index()
+    sums = sums.sort_values("dur", ascending=False)
+    whole = int(sums["dur"].sum())
+    rank = query.get("rank")
+    rows = [
+        [
+            dcc.Link(swatch(row["root_cause"]), href=address("stalls", query, rank=rank, cause=row["root_cause"])),
+            "exposed copy" if row["state"] == "data_movement" else "stall",
+            duration(row["dur"]),
+            html.Div(html.Div(style={"width": f"{100 * row['dur'] / max(whole, 1):.1f}%"}), className="bar"),
+            share(row["dur"] / max(whole, 1)),
+            f"{row['count']:,}",
+            CAUSES.get(row["root_cause"], ""),
+        ]
+        for row in sums.to_dict("records")
+    ]
+    head = ["root cause", "state", "time", "", "share", "times", "what it means"]
+    of = "all ranks together" if len(ranks) > 1 else f"rank {ranks[0]}"
+    return section(
+        "By root cause",
+        html.Div(table(head, rows, numbers=(2, 4, 5)), className="short"),
+        note=f"{duration(whole)} without computation or communication, {of}.",
+    )
+
+
+def _line_rows(frame: pd.DataFrame, ranks: tuple[int, ...], cause: str | None) -> list[dict[str, Any]]:
+    frame = frame[frame["rank"].isin(ranks)]
+    if cause is not None:
+        frame = frame[frame["root_cause"] == cause]
+    return [
+        {
+            "rank": row["rank"],
+            "device": device_label(row["device_type"], None if pd.isna(row["device_index"]) else row["device_index"]),
+            "state": row["state"],
+            "state_words": "exposed copy" if row["state"] == "data_movement" else "stall",
+            "root_cause": row["root_cause"],
+            "cause_words": row["root_cause"].replace("_", " "),
+            "dur": row["dur"],
+            "stall_frac": row["stall_frac"],
+            "count": row["count"],
+            "longest_ns": row["longest_ns"],
+            "file": "" if pd.isna(row["file"]) else row["file"],
+            "line": 0 if pd.isna(row["line"]) else int(row["line"]),
+            "place": place(row["file"], row["line"], row["function"], row["line_source"]),
+        }
+        for row in frame.to_dict("records")
+    ]
