@@ -1,25 +1,30 @@
 """What a recording comes to, on one screen: what its steps are made of, why the devices waited, what to do.
 
-Assembles the answers of the other modules; works out nothing itself. ``Summary`` is what ``stallscope summary`` prints
-and what ``--json`` writes, so a field keeps its name and meaning.
+Assembles the answers of the other modules; works out nothing itself. ``Summary`` is what ``stallscope summary`` and the
+browser show, and ``summary_document`` what ``--json`` writes: a key keeps its name and meaning (docs/cli.md).
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import pandas as pd
 
-from .collective_totals import CollectiveSummary, collective_summary
+from ..profiler.recording.errors import UsageError
+from .causes import CAUSES
+from .collective_totals import CollectiveSummary, collective_summary, collective_totals
 from .device_activity import rank_activity
-from .findings import ColdStart, Finding, findings
+from .finding_texts import duration_text
+from .findings import Findings, findings
 from .kernels import kernels
-from .memory import DeviceMemory, memory_peaks
+from .memory import memory_peaks
 from .ops import ops
 from .stall_groups import stall_groups
 from .step_breakdown import STATE_COLUMNS, step_breakdown
+from .steps import device_steps
+from .summary_parts import DeviceSummary, Part, RankSummary, States, Summary, Window
 from .timeline import timeline
 
 if TYPE_CHECKING:
@@ -29,157 +34,136 @@ TOP = 5
 """Rows of each list of the summary."""
 
 
-@dataclass(frozen=True, slots=True)
-class States:
-    """Time of one device in each state; the four states add up to window_ns exactly.
-
-    Attributes:
-        window_ns: The whole.
-        busy_ns: Time with any work: window_ns - idle_ns.
-        idle_ns: The same as stall_ns.
-        compute_ns: At least one compute kernel ran.
-        communication_ns: A collective ran and no compute (exposed).
-        data_movement_ns: A copy or memset ran and neither of the above (exposed).
-        stall_ns: Nothing ran.
-    """
-
-    window_ns: int
-    busy_ns: int
-    idle_ns: int
-    compute_ns: int
-    communication_ns: int
-    data_movement_ns: int
-    stall_ns: int
-
-
-@dataclass(frozen=True, slots=True)
-class DeviceSummary:
-    """One device of one rank.
-
-    Attributes:
-        rank: The rank.
-        device_type: Its type; "cpu" where training threads stand in for a device.
-        device_index: Its index; None for threads.
-        name: The model; None where not known.
-        window: From its first operation to its last.
-        steady: Sum over its steady steps; None where it has none.
-        steady_steps: How many those are.
-        step_mean_ns: Mean length of a steady step; None without.
-        step_median_ns: Median; None without.
-    """
-
-    rank: int
-    device_type: str
-    device_index: int | None
-    name: str | None
-    window: States
-    steady: States | None
-    steady_steps: int
-    step_mean_ns: int | None
-    step_median_ns: int | None
-
-
-@dataclass(frozen=True, slots=True)
-class RankSummary:
-    """Identity and status of one rank."""
-
-    rank: int
-    status: str
-    host: str | None
-    slices: int
-
-
-@dataclass(frozen=True, slots=True)
-class Summary:
-    """The summary of a recording.
-
-    Attributes:
-        verdict: One sentence: what limits the step.
-        findings: At most five things to do, the most time first.
-        cold_starts: What the ranks' first steps cost; they are in no average.
-        identity: What was run, where, with which versions.
-        world_size: Ranks of the job; None where not known. The recording may hold fewer.
-        ranks: The ranks in the recording.
-        devices: Their devices.
-        overall: Sum over the devices, whole windows.
-        overall_steady: Sum over the devices' steady steps; None where there are none.
-        focus_rank: The rank that stalls, kernels, ops are about: the one that stalls longest.
-        stalls: Its largest groups by state, root cause and line, as in ``stall_groups``, with per_step_ns (None without
-            steps).
-        kernels: Its device work with most time, as in ``kernels``.
-        ops: Its ops with most time on host or device, as in ``ops``.
-        kernels_of: What those two are about, in words.
-        memory: Peaks by device.
-        collectives: Waiting and transfer over all ranks; None without collectives.
-        losses: Counts of what is missing, by severity (data_loss, warning, info).
-        notes: What to know to read the rest.
-    """
-
-    verdict: str
-    findings: tuple[Finding, ...]
-    cold_starts: tuple[ColdStart, ...]
-    identity: dict[str, Any]
-    world_size: int | None
-    ranks: tuple[RankSummary, ...]
-    devices: tuple[DeviceSummary, ...]
-    overall: States
-    overall_steady: States | None
-    focus_rank: int | None
-    stalls: tuple[dict[str, Any], ...]
-    kernels: tuple[dict[str, Any], ...]
-    ops: tuple[dict[str, Any], ...]
-    kernels_of: str
-    memory: tuple[DeviceMemory, ...]
-    collectives: CollectiveSummary | None
-    losses: dict[str, int]
-    notes: tuple[str, ...]
-
-
-def summary(recording: Recording, *, ranks: tuple[int, ...] | None = None) -> Summary:
-    """The summary of a recording, or of some of its ranks.
+def summary(
+    recording: Recording,
+    *,
+    ranks: tuple[int, ...] | None = None,
+    step: int | None = None,
+    window: Window | None = None,
+) -> Summary:
+    """The summary of a recording, or of a part of it.
 
     Steady steps only count for averages; stalls, kernels and ops are those of the steady steps where there are any, and
     of the whole recording elsewhere.
+
+    Args:
+        recording: The recording.
+        ranks: Some of its ranks; all by default.
+        step: One step, as each device ran it.
+        window: ``(start, end)`` in ns.
+
+    Raises:
+        UsageError: Both a step and a window are given, or a rank lacks the step.
     """
     chosen = recording.ranks if ranks is None else ranks
-    found = findings(recording, ranks=chosen)
-    devices = _devices(recording, chosen)
-    focus = max(devices, key=lambda device: device.window.stall_ns).rank if devices else next(iter(chosen), None)
-    work, called = _work(recording, focus)
+    part = Part(step, window)
+    breakdown = _breakdown(recording, chosen, part)
+    devices = _devices(recording, chosen, breakdown, part)
+    found = findings(recording, ranks=chosen) if part.is_everything else None
+    waits = _collectives(recording)
+    focus = _focus(chosen, devices, found, waits)
+    work, called = _work(recording, focus, part)
     steady = [device.steady for device in devices if device.steady is not None]
+    members = tuple(_rank(recording, rank, breakdown) for rank in chosen)
+    stalled = _stalls(recording, focus, part)
     return Summary(
-        verdict=found.verdict,
-        findings=found.findings,
-        cold_starts=found.cold_starts,
+        verdict=found.verdict if found else _verdict_of_part(part, members, stalled),
+        part=part.words,
+        findings=found.findings if found else (),
+        cold_starts=found.cold_starts if found else (),
         identity=recording.identity,
         world_size=recording.info.get("world_size"),
-        ranks=tuple(_rank(recording, rank) for rank in chosen),
+        ranks=members,
         devices=devices,
-        overall=_sum([device.window for device in devices]),
+        overall=_sum([member.window for member in members]),
         overall_steady=_sum(steady) if steady else None,
         focus_rank=focus,
-        stalls=_stalls(recording, focus),
+        stalls=stalled,
         kernels=_records(work),
         ops=_records(called),
         kernels_of=str((work if len(work) else called).attrs.get("selection", "")),
         memory=tuple(peak for rank in chosen for peak in memory_peaks(recording, rank=rank)),
-        collectives=_collectives(recording),
+        collectives=waits,
+        waits_of_rank=_waits(recording, "rank"),
+        waits_for_rank=_waits(recording, "peer"),
         losses=_losses(recording, chosen),
-        notes=_notes(recording, chosen, devices),
+        notes=_notes(recording, chosen, devices, part),
     )
 
 
-def _rank(recording: Recording, rank: int) -> RankSummary:
+def summary_document(found: Summary) -> dict[str, Any]:
+    """The summary as ``--json`` writes it: ranks, devices and overall hold their states themselves."""
+    document = asdict(found)
+    document["ranks"] = [_flat(row) for row in document["ranks"]]
+    document["devices"] = [_flat(row) for row in document["devices"]]
+    return document
+
+
+def _flat(row: dict[str, Any]) -> dict[str, Any]:
+    """The states of the window in the place of ``window``."""
+    flat: dict[str, Any] = {}
+    for key, value in row.items():
+        flat |= value if key == "window" else {key: value}
+    return flat
+
+
+def _breakdown(recording: Recording, ranks: tuple[int, ...], part: Part) -> pd.DataFrame:
+    """``step_breakdown`` of the ranks; of a step only its rows, as if they were of the whole window.
+
+    Raises:
+        UsageError: No rank has the step.
+    """
+    frame = step_breakdown(recording, ranks=ranks, window=part.window)
+    if part.step is None:
+        return frame
+    rows = frame[frame["step"] == part.step]
+    if not len(rows):
+        known = ", ".join(str(n) for n in frame["step"].dropna().unique()) or "none"
+        raise UsageError(f"no step {part.step} is in the recording; it has steps {known}.")
+    return rows.assign(step=pd.array([None] * len(rows), dtype="Int64"))
+
+
+def _focus(
+    ranks: tuple[int, ...],
+    devices: tuple[DeviceSummary, ...],
+    found: Findings | None,
+    waits: CollectiveSummary | None,
+) -> int | None:
+    """The rank to look at: the one that is waited for if that is the first finding, else the one that stalls most."""
+    if found and found.findings and found.findings[0].kind == "wait_for_peer" and waits and waits.peer in ranks:
+        return waits.peer
+    return max(devices, key=lambda device: device.window.stall_ns).rank if devices else next(iter(ranks), None)
+
+
+def _verdict_of_part(part: Part, ranks: tuple[RankSummary, ...], stalled: tuple[dict[str, Any], ...]) -> str:
+    """One sentence on a step or window: how long nothing ran, and what most of that was for."""
+    total = sum(rank.window.window_ns for rank in ranks)
+    stall = sum(rank.window.stall_ns for rank in ranks)
+    if not total:
+        return f"Nothing ran on a device in {part.words}."
+    verdict = f"{part.words[0].upper()}{part.words[1:]}: the device is without work for {stall / total:.0%} of it"
+    waits = [row for row in stalled if row["state"] == "stall"]
+    if not waits or not stall:
+        return f"{verdict}."
+    longest = waits[0]
+    return f"{verdict}; most of that, {duration_text(longest['dur'])}: {CAUSES[longest['root_cause']]}."
+
+
+def _rank(recording: Recording, rank: int, breakdown: pd.DataFrame) -> RankSummary:
     info = recording.rank_info(rank)
     identity = info.get("identity")
     host = identity.get("host") or identity.get("host_name") if isinstance(identity, dict) else None
-    return RankSummary(rank, str(info.get("status", "unknown")), host, len(timeline(recording, rank)))
+    mine = breakdown[(breakdown["rank"] == rank) & breakdown["step"].isna()]
+    together = mine[mine["device_type"] == "all"]
+    window = _states(together if len(together) else mine)
+    return RankSummary(rank, str(info.get("status", "unknown")), host, len(timeline(recording, rank)), window)
 
 
-def _devices(recording: Recording, ranks: tuple[int, ...]) -> tuple[DeviceSummary, ...]:
+def _devices(
+    recording: Recording, ranks: tuple[int, ...], breakdown: pd.DataFrame, part: Part
+) -> tuple[DeviceSummary, ...]:
     names = _device_names(recording, ranks)
-    frame = step_breakdown(recording, ranks=ranks)
-    frame = frame[frame["device_type"] != "all"]
+    frame = breakdown[breakdown["device_type"] != "all"]
     found = []
     for (rank, kind, index), rows in frame.groupby(["rank", "device_type", "device_index"], dropna=False, sort=False):
         steady = rows[rows["step"].notna() & (rows["phase"] == "execution") & (rows["dur"] > 0)]
@@ -217,22 +201,22 @@ def _sum(parts: list[States]) -> States:
     return States(*(sum(getattr(part, name) for part in parts) for name in names))
 
 
-def _work(recording: Recording, rank: int | None) -> tuple[pd.DataFrame, pd.DataFrame]:
+def _work(recording: Recording, rank: int | None, part: Part) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Kernels and ops of a rank; empty frames where there is no rank."""
     if rank is None:
         return pd.DataFrame(), pd.DataFrame()
-    called = ops(recording, rank=rank)
+    called = ops(recording, rank=rank, step=part.step, window=part.window)
     if len(called) and not int(called["device_self_ns"].sum()):
         called = called.sort_values("host_self_ns", ascending=False, kind="stable")
-    return kernels(recording, rank=rank), called
+    return kernels(recording, rank=rank, step=part.step, window=part.window), called
 
 
-def _stalls(recording: Recording, rank: int | None) -> tuple[dict[str, Any], ...]:
-    """The largest groups of a rank over its steady steps, or over its windows where it has none."""
+def _stalls(recording: Recording, rank: int | None, part: Part) -> tuple[dict[str, Any], ...]:
+    """The largest groups of a rank over the part, its steady steps, or its windows where it has none."""
     if rank is None:
         return ()
-    window, count = _steady_window(recording, rank)
-    frame = stall_groups(recording, by="line", ranks=(rank,), window=window)
+    window, count = _steady_window(recording, rank) if part.is_everything else (part.window, 0)
+    frame = stall_groups(recording, by="line", ranks=(rank,), step=part.step, window=window)
     if not len(frame):
         return ()
     frame = frame.sort_values("dur", ascending=False, kind="stable")
@@ -240,10 +224,8 @@ def _stalls(recording: Recording, rank: int | None) -> tuple[dict[str, Any], ...
     return tuple(row | {"per_step_ns": round(row["dur"] / count) if count else None} for row in rows)
 
 
-def _steady_window(recording: Recording, rank: int) -> tuple[tuple[int, int] | None, int]:
+def _steady_window(recording: Recording, rank: int) -> tuple[Window | None, int]:
     """From a rank's first steady step to the end of the last, if they are in a row, and their number."""
-    from .steps import device_steps
-
     devices = rank_activity(recording, rank).devices
     if not devices:
         return None, 0
@@ -266,6 +248,13 @@ def _collectives(recording: Recording) -> CollectiveSummary | None:
     return found if found.parts else None
 
 
+def _waits(recording: Recording, by: Literal["rank", "peer"]) -> dict[int, int]:
+    """How long each rank waited in collectives, or was waited for; only what is known and not nothing."""
+    frame = collective_totals(recording, by=by)
+    frame = frame[frame[by].notna() & frame["wait_for_peer_ns"].notna()]
+    return {int(rank): int(ns) for rank, ns in zip(frame[by], frame["wait_for_peer_ns"], strict=True) if ns > 0}
+
+
 def _losses(recording: Recording, ranks: tuple[int, ...]) -> dict[str, int]:
     """How much is missing or repaired, by severity; a row without a count is one."""
     counts = {"data_loss": 0, "warning": 0, "info": 0}
@@ -274,15 +263,19 @@ def _losses(recording: Recording, ranks: tuple[int, ...]) -> dict[str, int]:
     return counts
 
 
-def _notes(recording: Recording, ranks: tuple[int, ...], devices: tuple[DeviceSummary, ...]) -> tuple[str, ...]:
+def _notes(
+    recording: Recording, ranks: tuple[int, ...], devices: tuple[DeviceSummary, ...], part: Part
+) -> tuple[str, ...]:
     notes = []
     if devices and all(device.device_type == "cpu" and device.device_index is None for device in devices):
         notes.append("No device work is recorded: the training threads stand in for a device.")
-    if devices and not any(device.steady_steps for device in devices):
+    if devices and part.is_everything and not any(device.steady_steps for device in devices):
         notes.append("No steps are marked (prof.step()), so this is about the whole recording.")
     world = recording.info.get("world_size")
-    if isinstance(world, int) and world > len(recording.ranks):
-        notes.append(f"{len(recording.ranks)} of {world} ranks are here: waiting for the others cannot be told apart.")
+    here = len(recording.ranks)
+    if isinstance(world, int) and world > here:
+        verb = "is" if here == 1 else "are"
+        notes.append(f"{here} of {world} ranks {verb} in the recording.")
     for rank in ranks:
         status = recording.rank_info(rank).get("status")
         if status not in ("completed", None):

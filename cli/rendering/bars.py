@@ -58,18 +58,21 @@ def state_bar(parts: Mapping[str, int], width: int, *, unicode: bool) -> Text:
     return bar
 
 
-def legend(parts: Mapping[str, int], *, unicode: bool) -> Text:
-    """What each fill means, how long and which share, for the states that have any time."""
+def legend(parts: Mapping[str, int], *, unicode: bool, width: int) -> list[Text]:
+    """What each fill means, which share and how long, for the states that have any time; lines of at most ``width``."""
     whole = sum(parts.get(name, 0) for name in FILLS)
-    line = Text()
+    lines = [Text()]
     for name, fill in FILLS.items():
         part = parts.get(name, 0)
         if not part:
             continue
-        if line:
-            line.append("   ")
-        line.append(fill.unicode if unicode else fill.ascii, fill.style)
-        line.append(f" {fill.words} ")
-        line.append(share(part, whole), "bold")
-        line.append(f" {duration(part)}", "dim")
-    return line
+        item = Text.assemble(
+            (fill.unicode if unicode else fill.ascii, fill.style),
+            f" {fill.words} ",
+            (share(part, whole), "bold"),
+            (f" {duration(part)}", "dim"),
+        )
+        if lines[-1] and lines[-1].cell_len + 3 + item.cell_len > width:
+            lines.append(Text())
+        lines[-1].append("   " if lines[-1] else "").append_text(item)
+    return lines

@@ -29,7 +29,10 @@ def test_a_bar_reads_without_colour_and_without_unicode() -> None:
     parts = {"compute": 5, "communication": 2, "data_movement": 1, "stall": 2}
     assert state_bar(parts, 10, unicode=False).plain == "#####==-.."
     assert state_bar(parts, 10, unicode=True).plain == "█████▓▓▒░░"
-    assert legend({"compute": 3, "stall": 1}, unicode=False).plain == "# compute 75.0 % 3 ns   . stall 25.0 % 1 ns"
+    lines = legend({"compute": 3, "stall": 1}, unicode=False, width=80)
+    assert [line.plain for line in lines] == ["# compute 75.0 % 3 ns   . stall 25.0 % 1 ns"]
+    lines = legend({"compute": 3, "stall": 1}, unicode=False, width=30)
+    assert [line.plain for line in lines] == ["# compute 75.0 % 3 ns", ". stall 25.0 % 1 ns"]
 
 
 @given(st.lists(st.tuples(st.text(), st.text(), st.integers(0, 10**9)), max_size=5))
