@@ -135,9 +135,8 @@ def _operations(t: Timeline, scope: Scope) -> str:
 def _cases(t: Timeline, rows: StallRows) -> tuple[int, ...]:
     """Ids of the slices of the longest pieces: the root's, and the operation that ended it."""
     longest = np.argsort(-rows.dur, kind="stable")[:_CASES]
-    ids = np.append(t.slice_id, -1)
-    pairs = np.stack([ids[rows.root_row[longest]], ids[rows.op[longest]]], axis=1).reshape(-1).tolist()
-    return tuple(dict.fromkeys(i for i in pairs if i >= 0))
+    pairs = np.stack([rows.root_row[longest], rows.op[longest]], axis=1).reshape(-1)
+    return tuple(dict.fromkeys(t.slice_id[pairs[pairs >= 0]].tolist()))
 
 
 def _confidence(rows: StallRows) -> str:

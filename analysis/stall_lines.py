@@ -41,7 +41,7 @@ def stall_lines(recording: Recording, rank: int, rows: StallRows) -> tuple[RowLi
     of_row = np.append(lines.line.astype(np.int64), -1)
     anchor = rows.root_row
     found = of_row[anchor]
-    inside = _first_inside(t, lines)
+    inside = memoized(recording, ("first_inside", rank), lambda: _first_inside(t, lines))
     found = np.where((found < 0) & (anchor >= 0), of_row[np.append(inside, -1)[anchor]], found)
     python = memoized(recording, ("python_pieces", rank), lambda: _python_pieces(activity))
     starts = np.where(anchor >= 0, np.append(t.ts, 0)[anchor], rows.root_ts)
