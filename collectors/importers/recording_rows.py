@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from ...profiler.recording.ids import thread_track_id
-from ...profiler.recording.segments import Segment
+from ...profiler.recording.segment import Segment
 from ...profiler.recording.writer import RankWriter
 from .collectives import Collectives, collectives
 from .devices import device_rows, device_type

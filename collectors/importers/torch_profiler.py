@@ -9,7 +9,7 @@ from pathlib import Path
 
 from ...profiler.recording.claim import write_recording_file
 from ...profiler.recording.errors import FormatError
-from ...profiler.recording.segments import Segment
+from ...profiler.recording.segment import Segment
 from ...profiler.recording.writer import RankWriter, RecordingWriter
 from .files import certainty, rank_in_name, rank_of
 from .freed_memory import release_freed_memory

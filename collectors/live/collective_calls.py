@@ -47,7 +47,7 @@ class Call:
         in_bytes: Bytes of the tensors that go in; None where none do.
         out_bytes: Bytes of those that come out.
         dtype: Element type of the first tensor.
-        peer: The other rank within the group, for send and recv; None where any may send.
+        peer: The other rank, for send and recv; None where any may send.
     """
 
     kind: str
@@ -58,7 +58,7 @@ class Call:
 
 
 def describe(method: str, arguments: tuple[Any, ...]) -> Call:
-    """The call of a method with these arguments (without the group itself)."""
+    """The call of a method with these arguments (without the group itself); ``peer`` is a rank within the group."""
     kind, inputs, outputs = KINDS[method]
     given, received = _tensors(arguments, inputs), _tensors(arguments, outputs)
     first = next(iter([*given, *received]), None)

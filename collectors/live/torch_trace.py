@@ -17,7 +17,8 @@ from typing import Any
 
 from ...profiler.recording.collector import CaptureContext, StepEnd
 from ...profiler.recording.ids import SEGMENT_IDS, attempt_base
-from ...profiler.recording.segments import BYTES_PER_ID, RAW, Segment, write_sidecar
+from ...profiler.recording.segment import BYTES_PER_ID, RAW, Segment
+from ...profiler.recording.segments import write_sidecar
 from .first_use import FirstUse
 from .foreign_profiler import ForeignSessions, session_active
 from .torch_options import OPTIONS, accelerator, profiler_arguments, vendor_config
@@ -267,7 +268,7 @@ class TorchCollector:
             self._profiler = None
             raise
         self._warming_up = warming_up
-        self._context.torch_recording = True
+        self._context.torch_recording_since = began
         self._describe_job()
         self._thread = threading.get_ident()
         self._began = time.monotonic()
@@ -305,7 +306,7 @@ class TorchCollector:
             return
         segment, self._segment = self._segment, None
         self._rotation_wanted = False
-        self._context.torch_recording = False
+        self._context.torch_recording_since = None
         ended = self._context.rows.now()
         with self._foreign.own_call():
             profiler.__exit__(None, None, None)
@@ -315,7 +316,7 @@ class TorchCollector:
     def _abandon(self) -> None:
         """Stops torch's profiler without keeping anything, if it still runs: it would grow without end."""
         profiler, self._profiler = self._profiler, None
-        self._context.torch_recording = False
+        self._context.torch_recording_since = None
         if profiler is not None:
             with self._foreign.own_call():
                 profiler.__exit__(None, None, None)
@@ -324,7 +325,7 @@ class TorchCollector:
         folder = self._context.folder
         segment = Segment(segment.name, segment.rank, segment.attempt, segment.segment_id, segment.process_id,
                           segment.first_id, segment.ts, ended - segment.ts)  # fmt: skip
-        sidecar = write_sidecar(folder, segment)
+        write_sidecar(folder, segment)
         draft, final = folder / RAW / f"{segment.name}.json.part", folder / RAW / f"{segment.name}.json"
         stopped = self._context.rows.now()
         profiler.kineto_results.save(str(draft))
@@ -343,7 +344,7 @@ class TorchCollector:
             f"{segment.name}: stop {(stopped - ended) / 1e6:.1f} ms, export {(done - stopped) / 1e6:.1f} ms, "
             f"{size} bytes",
         )  # fmt: skip
-        self._context.convert(sidecar)
+        self._context.convert(segment)
 
     # ---- other profilers
 

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from .captured_rows import CapturedRows
+from .segment import Segment
 
 DETAILS = ("always", "low", "normal", "deep")
 """How much is recorded, from the least. ``always`` is cheap enough to leave on; it takes a full window by itself."""
@@ -58,8 +59,8 @@ class CaptureContext(Protocol):
     """False once the recording has ended, and in a forked child: hooks left behind must then do nothing."""
     phase: str
     """The schedule's phase of the current step: wait, warm_up, active or done."""
-    torch_recording: bool
-    """Whether torch's profiler runs; its collector sets it."""
+    torch_recording_since: int | None
+    """Since when torch's profiler has been running [ns]; None while it is not. Its collector sets it."""
     training_threads: set[int]
     """``threading.get_ident()`` of the threads that have been seen to train; the one that started the session first."""
 
@@ -87,8 +88,8 @@ class CaptureContext(Protocol):
     def resume_tracing(self) -> None:
         """Ends what ``suspend_tracing`` began."""
 
-    def convert(self, sidecar: Path) -> None:
-        """Hands a finished segment of ``raw/`` to the converter process."""
+    def convert(self, segment: Segment) -> None:
+        """Hands a finished segment of ``raw/`` to the converter process, after ``on_segment(segment)`` of every one."""
 
     def redacted(self, text: str) -> str:
         """The text without the secrets that the session knows of (environment, arguments)."""
@@ -98,7 +99,8 @@ class Collector(Protocol):
     """One source. Besides these methods, a collector may have any of some hooks.
 
     ``on_step(step: StepEnd)`` is called on the training thread at each step's end; ``on_tick()`` on a thread of the
-    session, about five times a second; ``on_full()`` when the recording may grow no more; ``on_suspend(reason)`` and
+    session, about five times a second; ``on_full()`` when the recording may grow no more; ``on_segment(segment)`` before a
+    segment of torch's trace is converted; ``on_suspend(reason)`` and
     ``on_resume()`` around what is not to be traced.
 
     Attributes:

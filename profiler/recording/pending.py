@@ -16,7 +16,8 @@ from .cache_folder import cache_folder, evict, mark_used
 from .categories import rules_fingerprint
 from .errors import StallscopeError
 from .schema import SCHEMA_VERSION
-from .segments import RAW, Segment, convert_segment, pending_segments, raw_file, segment_importer
+from .segment import RAW, Segment
+from .segments import convert_segment, pending_segments, raw_file, segment_importer
 
 Progress = Callable[[str, float | None], None]
 

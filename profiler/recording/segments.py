@@ -12,52 +12,30 @@ from __future__ import annotations
 
 import json
 import shutil
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from .collective_notes import joined, read_notes
 from .errors import FormatError
-from .layout import SEGMENTS
+from .layout import SEGMENTS, table_files
 from .parquet_files import sync_folder, temporary_name, write_atomically
+from .rows import Rows, conform
+from .schema import TABLES
+from .segment import RAW, SIDECAR, Segment
 from .writer import RankWriter
 
-RAW = "raw"
-_SIDECAR = ".meta.json"
 _IMPORTER = "torch_profiler"
-
-BYTES_PER_ID = 16
-"""A segment gets an id for each of this many bytes: an event is longer than that."""
-
-
-@dataclass(frozen=True, slots=True)
-class Segment:
-    """One segment.
-
-    Attributes:
-        name: segment-00000.
-        rank: The rank that recorded it.
-        attempt: Its attempt.
-        segment_id: Its id in ``segments``.
-        process_id: The process that recorded it.
-        first_id: The first of the ids set aside for its rows.
-        ts: When it began [ns].
-        dur: How long it ran [ns]; None where it was never ended.
-    """
-
-    name: str
-    rank: int
-    attempt: int
-    segment_id: int
-    process_id: int
-    first_id: int
-    ts: int
-    dur: int | None
 
 
 def write_sidecar(attempt: Path, segment: Segment) -> Path:
     """Writes what is known of a segment; call again when more is."""
-    path = attempt / RAW / f"{segment.name}{_SIDECAR}"
+    path = attempt / RAW / f"{segment.name}{SIDECAR}"
     path.parent.mkdir(exist_ok=True)
     write_atomically(path, json.dumps(asdict(segment)).encode(), durable=False)
     return path
@@ -74,7 +52,7 @@ def read_sidecar(path: Path) -> Segment:
         segment = Segment(**fields)
     except (OSError, ValueError, TypeError) as error:
         raise FormatError(f"{path} does not describe a segment: {error}.") from error
-    if f"{segment.name}{_SIDECAR}" != path.name:
+    if f"{segment.name}{SIDECAR}" != path.name:
         raise FormatError(f"{path} describes another segment, {segment.name!r}.")
     return segment
 
@@ -90,7 +68,7 @@ def raw_file(attempt: Path, segment: Segment) -> Path | None:
 def pending_segments(attempt: Path) -> list[Segment]:
     """The segments that have raw data and no tables yet, in the order in which they were recorded."""
     pending = []
-    for path in sorted((attempt / RAW).glob(f"*{_SIDECAR}")):
+    for path in sorted((attempt / RAW).glob(f"*{SIDECAR}")):
         try:
             segment = read_sidecar(path)
         except FormatError:
@@ -123,8 +101,9 @@ def convert_segment(attempt: Path, segment: Segment, *, into: Path | None = None
     draft.mkdir()
     try:
         fields = {"rank": segment.rank, "attempt": segment.attempt}
-        writer = RankWriter(draft, fields, first_id=segment.first_id)
+        writer = _SegmentWriter(draft, fields, first_id=segment.first_id)
         segment_importer().import_segment(source, writer, segment)
+        writer.write_collectives(attempt / RAW, segment)
         writer.close()
         draft.rename(final)
     finally:
@@ -133,6 +112,41 @@ def convert_segment(attempt: Path, segment: Segment, *, into: Path | None = None
     if into is None and not keep_raw:
         source.unlink(missing_ok=True)
     return final
+
+
+class _SegmentWriter(RankWriter):
+    """Holds the rows of ``collectives`` back until they can be joined with what the program noted of them."""
+
+    def append(self, table: str, rows: Rows) -> None:
+        """See ``RankWriter``."""
+        if table == "collectives":
+            self._held().append(conform(TABLES[table], rows, {"rank": self.rank}))
+        else:
+            super().append(table, rows)
+
+    def _held(self) -> list[pa.Table]:
+        held: list[pa.Table] = self.__dict__.setdefault("_held_collectives", [])
+        return held
+
+    def write_collectives(self, raw: Path, segment: Segment) -> None:
+        """Joins and writes them."""
+        end = segment.ts + segment.dur if segment.dur is not None else 1 << 62
+        rows = [row for table in self._held() for row in table.to_pylist()]
+        rows = joined(rows, self._starts(rows), read_notes(raw, segment.ts, end))
+        if rows:
+            columns = {name: [row.get(name) for row in rows] for name in TABLES["collectives"].schema.names}
+            super().append("collectives", {**columns, "rank": [self.rank] * len(rows)})
+
+    def _starts(self, rows: list[dict[str, Any]]) -> dict[int, int]:
+        wanted = pa.array([row["slice_id"] for row in rows if row["slice_id"] is not None], pa.int64())
+        found: dict[int, int] = {}
+        if not len(wanted):
+            return found
+        for file in table_files(self.folder, "slices"):
+            slices = pq.read_table(file.path, columns=["slice_id", "ts"], partitioning=None)
+            slices = slices.filter(pc.is_in(slices["slice_id"], value_set=wanted))
+            found.update(zip(slices["slice_id"].to_pylist(), slices["ts"].to_pylist(), strict=True))
+        return found
 
 
 def segment_importer() -> Any:

@@ -10,6 +10,7 @@ import sys
 import threading
 from pathlib import Path
 
+from ..recording.segment import SIDECAR, Segment
 from ..recording.segments import pending_segments
 
 
@@ -30,14 +31,14 @@ class Conversion:
         self._lock = threading.Lock()
         self._problem: str | None = None
 
-    def submit(self, sidecar: Path) -> None:
+    def submit(self, segment: Segment) -> None:
         """Queues a segment. Where the converter is gone, the segment stays for the next reader to convert."""
         if not self._enabled:
             return
         with self._lock:
             if self._process is None and self._problem is None:
                 self._start()
-            self._tell(f"{sidecar.name}\n")
+            self._tell(f"{segment.name}{SIDECAR}\n")
 
     def _start(self) -> None:
         command = [sys.executable, "-m", f"{__package__}.converter", str(self._attempt.resolve())]

@@ -11,7 +11,8 @@ import sys
 import traceback
 from pathlib import Path
 
-from ..recording.segments import RAW, convert_segment, read_sidecar
+from ..recording.segment import RAW
+from ..recording.segments import convert_segment, read_sidecar
 
 _NICENESS = 19
 

@@ -20,6 +20,7 @@ from typing import Any
 from ..recording.captured_rows import CapturedRows
 from ..recording.collector import Collector
 from ..recording.errors import CaptureError
+from ..recording.segment import Segment
 from ..recording.writer import RankWriter, RecordingWriter
 from .conversion import Conversion
 from .environment import Place, identity, place_in_job, source_control
@@ -76,7 +77,7 @@ class Session:
         self._label, self._force, self._arguments = label, force, arguments
         self.detail: str = settings.values["detail"]
         self.active = False
-        self.torch_recording = False
+        self.torch_recording_since: int | None = None
         self.training_threads: set[int] = {threading.get_ident()}
         self._run_id = run_id
         self._process_id = os.getpid()
@@ -232,9 +233,11 @@ class Session:
             for collector in list(self._collectors):
                 self._hook(collector, "on_resume")
 
-    def convert(self, sidecar: Path) -> None:
+    def convert(self, segment: Segment) -> None:
         """See ``CaptureContext``."""
-        self._conversion.submit(sidecar)
+        for collector in list(self._collectors):
+            self._hook(collector, "on_segment", segment)
+        self._conversion.submit(segment)
 
     def redacted(self, text: str) -> str:
         """See ``CaptureContext``."""
@@ -272,7 +275,7 @@ class Session:
         return self._guard.call(_OWN, self._begin_annotation, name) if self.active else None
 
     def _begin_annotation(self, name: str) -> Any:
-        if self.torch_recording:
+        if self.torch_recording_since is not None:
             record = sys.modules["torch"].autograd.profiler.record_function(name)
             record.__enter__()
             return record

@@ -12,7 +12,8 @@ from stallscope.profiler.recording import pending, segments
 from stallscope.profiler.recording.cache_folder import cache_folder
 from stallscope.profiler.recording.errors import FormatError
 from stallscope.profiler.recording.reader import open_recording
-from stallscope.profiler.recording.segments import RAW, Segment, convert_segment, write_sidecar
+from stallscope.profiler.recording.segment import RAW, Segment
+from stallscope.profiler.recording.segments import convert_segment, write_sidecar
 from stallscope.profiler.recording.writer import RankWriter, RecordingWriter
 
 from .builders import slices
