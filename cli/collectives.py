@@ -22,6 +22,7 @@ GROUPINGS = ("rank", "peer", "kind", "group", "none")
 
 @described(
     "collectives",
+    short="Waiting for the slowest rank, apart from the transfer.",
     examples=(
         ("Who waits for whom", "stallscope collectives traces/rank*.json.gz"),
         ("The longest single collectives of rank 5", "stallscope collectives runs/today --rank 5 --by none"),

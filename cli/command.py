@@ -32,12 +32,24 @@ class CommandWithExamples(click.Command):
 
 
 def described(
-    name: str, *, examples: tuple[tuple[str, str], ...], output_keys: dict[str, str] | None = None
+    name: str,
+    *,
+    examples: tuple[tuple[str, str], ...],
+    short: str | None = None,
+    output_keys: dict[str, str] | None = None,
 ) -> Callable[[Callable[..., Any]], CommandWithExamples]:
-    """Makes a function a command of the group: its docstring is the help, and it takes ``--debug``."""
+    """Makes a function a command of the group: its docstring is the help, and it takes ``--debug``.
+
+    Args:
+        name: The command's name.
+        examples: (what it is for, the command line).
+        short: Its line in the list of commands; None: the first sentence of the docstring.
+        output_keys: The keys of ``--json`` with their meaning.
+    """
 
     def decorate(function: Callable[..., Any]) -> CommandWithExamples:
-        made = click.command(name, cls=CommandWithExamples)(debug_option(function))
+        made = click.command(name, cls=CommandWithExamples, short_help=short)(function)
+        made.params.append(debug_option())
         made.examples = examples
         made.output_keys = output_keys or {}
         return made

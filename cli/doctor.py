@@ -17,6 +17,7 @@ MARKS = {"ok": ("ok", "green"), "note": ("note", "yellow"), "failed": ("FAILED",
 
 @described(
     "doctor",
+    short="What works on this machine, and why something does not.",
     examples=(
         ("What works here, and why something does not", "stallscope doctor"),
         ("The same for a bug report or a script", "stallscope doctor --json"),

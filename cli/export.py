@@ -24,6 +24,7 @@ FORMATS = ("chrome", "csv", "parquet")
 
 @described(
     "export",
+    short="For other tools: Perfetto (Chrome JSON), CSV, Parquet.",
     examples=(
         ("For ui.perfetto.dev, all ranks in one file", "stallscope export runs/today -o today.json.gz"),
         ("One step of one rank", "stallscope export runs/today --rank 3 --step 5 -o step5.json"),

@@ -12,6 +12,7 @@ from .options import output_folder_option
 
 @described(
     "import",
+    short="Write traces of another tool as a recording.",
     examples=(
         ("One trace", "stallscope import trace.json.gz -o runs/today"),
         ("The traces of eight ranks as one recording", "stallscope import traces/rank*.json.gz -o runs/eight"),

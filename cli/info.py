@@ -20,6 +20,7 @@ _IDENTITY_WIDTH = 76
 
 @described(
     "info",
+    short="What a recording holds, and what was lost.",
     examples=(
         ("What is in a trace, and what was lost", "stallscope info trace.json.gz"),
         ("Whether a run has ended well", "stallscope info runs/today --json"),

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 @described(
     "kernels",
+    short="What ran on the devices, and how late after its launch.",
     examples=(
         ("What the device spends its time on", "stallscope kernels trace.json.gz"),
         ("By grid and block, in step 3", "stallscope kernels trace.json.gz --grids --step 3"),

@@ -24,6 +24,7 @@ GROUPINGS = ("op", "root_op", "module", "line")
 
 @described(
     "memory",
+    short="The memory peak, who holds it, and growth over the steps.",
     examples=(
         ("The peak, and which ops hold it", "stallscope memory trace.json.gz"),
         ("The peak of step 3, by source line", "stallscope memory trace.json.gz --step 3 --by line"),

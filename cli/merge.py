@@ -14,6 +14,7 @@ from .options import output_folder_option
 
 @described(
     "merge",
+    short="Join the ranks of one run into one recording.",
     examples=(
         ("Two nodes' halves of a run", "stallscope merge node0/run node1/run -o whole"),
         ("Then see who waited for whom", "stallscope summary whole"),

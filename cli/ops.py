@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 @described(
     "ops",
+    short="What the framework's ops cost on host and device.",
     examples=(
         ("The ops whose kernels take longest", "stallscope ops trace.json.gz"),
         ("Those that cost the host most, by input shape", "stallscope ops trace.json.gz --shapes --sort host_self_ns"),

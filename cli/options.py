@@ -129,9 +129,9 @@ def ranks_option(function: F) -> F:
 
 def step_option(function: F) -> F:
     """``--step``: one step by its number in the trace."""
-    return click.option(
-        "--step", type=click.IntRange(min=0), metavar="N", help="Only this step (the number that `steps` lists)."
-    )(function)
+    return click.option("--step", type=int, metavar="N", help="Only this step, by the number that `steps` lists.")(
+        function
+    )
 
 
 def window_option(function: F) -> F:
@@ -179,7 +179,7 @@ def output_folder_option(function: F) -> F:
     )(function)
 
 
-def debug_option(function: F) -> F:
+def debug_option() -> click.Option:
     """``--debug`` after the command's name, too."""
 
     def remember(ctx: click.Context, _param: click.Parameter, value: bool) -> None:
@@ -187,6 +187,6 @@ def debug_option(function: F) -> F:
         if value and isinstance(root.obj, dict):
             root.obj["debug"] = True
 
-    return click.option(
-        "--debug", is_flag=True, expose_value=False, callback=remember, help="Show the traceback of an error."
-    )(function)
+    return click.Option(
+        ["--debug"], is_flag=True, expose_value=False, callback=remember, help="Show the traceback of an error."
+    )

@@ -22,11 +22,11 @@ FORMATS = ("table", "csv", "json", "parquet")
 
 @described(
     "query",
+    short="Ask the tables of a recording in SQL.",
     examples=(
         (
-            "The five longest kernels",
-            "stallscope query trace.json.gz \"select name, dur from slices where category = 'kernel' "
-            'order by dur desc limit 5"',
+            "The five longest slices",
+            'stallscope query trace.json.gz "select name, dur from slices order by dur desc limit 5"',
         ),
         ("Every step, as CSV", 'stallscope query runs/today "from steps" --format csv -o steps.csv'),
         ("SQL from a file, as JSON", "stallscope query runs/today - --format json < question.sql"),

@@ -13,6 +13,7 @@ from .options import output_folder_option
 
 @described(
     "redact",
+    short="A copy of a recording that can be shared.",
     examples=(
         ("A copy for a bug report", "stallscope redact runs/today -o shared"),
         ("Look at what is left", "stallscope query shared 'select distinct file from frames'"),
@@ -32,5 +33,6 @@ def command(source: Path, output: Path, force: bool) -> None:
 
     rows = redact_recording(opened((source,)), output, force=force)
     note(
-        f"{output}: {plural(len(rows), 'table')}, {count(sum(rows.values()))} rows, without names of files, hosts, users."
+        f"{output}: {plural(len(rows), 'table')}, {count(sum(rows.values()))} rows, "
+        "without names of files, hosts, users."
     )

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 @described(
     "source",
+    short="What each line of source costs.",
     examples=(
         ("Which lines cost most", "stallscope source trace.json.gz"),
         ("Which lines keep the device waiting", "stallscope source trace.json.gz --sort stall_ns"),

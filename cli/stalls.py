@@ -22,6 +22,7 @@ _PLACE_KEYS = "rank, device_type, device_index (null: threads in a device's plac
 
 @described(
     "stalls",
+    short="Why each device waited, by cause and line.",
     examples=(
         ("What the device waited for, and on which line", "stallscope stalls trace.json.gz"),
         ("The longest single stalls of step 3", "stallscope stalls runs/today --step 3 --by none"),

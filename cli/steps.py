@@ -19,6 +19,7 @@ BAR_WIDTH = 24
 
 @described(
     "steps",
+    short="Each step: its length on device and host, and its states.",
     examples=(
         ("Which step is slow, and what fills it", "stallscope steps trace.json.gz"),
         ("Rank 3's steps as JSON, times in ns", "stallscope steps runs/today --rank 3 --json"),

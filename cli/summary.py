@@ -12,6 +12,7 @@ _STATES = "window_ns, busy_ns, idle_ns, compute_ns, communication_ns, data_movem
 
 @described(
     "summary",
+    short="What a step is made of, why the device waited, what to do.",
     examples=(
         ("What a trace says, on one screen", "stallscope summary trace.json.gz"),
         ("All ranks of a job: a folder of traces, or several files", "stallscope summary traces/"),

@@ -11,6 +11,7 @@ from .options import Window, output_folder_option, scope_options, sources_argume
 
 @described(
     "trim",
+    short="A part of a recording as a recording of its own.",
     examples=(
         ("One step, small enough to mail", "stallscope trim trace.json.gz --step 3 -o step3"),
         ("Two milliseconds of one rank", "stallscope trim runs/today --rank 5 --window 10ms:12ms -o part"),
