@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +15,9 @@ if TYPE_CHECKING:
     from ..profiler.recording.reader import Recording
     from .rendering.page import Page
 
-BAR_WIDTH = 24
+WIDEST_BAR = 24
+OTHER_COLUMNS = 66
+"""What the columns beside the step's name and its bar take, with a phase."""
 
 
 @described(
@@ -76,23 +79,30 @@ def _steps(recording: Recording, ranks: tuple[int, ...]) -> pd.DataFrame:
 
 def _print(out: Page, frame: pd.DataFrame, limit: int) -> None:
     from .rendering.bars import FILLS
-    from .rendering.frames import duration_field, name_field, part_field, print_frame
+    from .rendering.frames import duration_field, part_field, print_frame, records, word_field
     from .rendering.page import note
+    from .rendering.text import printable
 
     if not len(frame):
         note("No steps are marked in it: torch.profiler marks them where the script calls prof.step().")
         return
-    fields = [_place_field(frame), duration_field("dur", "on device"), duration_field("host_dur", "on host")]
+    place = _place_field(frame)
+    fields = [place, duration_field("dur", "device"), duration_field("host_dur", "host")]
     if (frame["phase"] != "execution").any():
-        fields.append(name_field("phase", "phase"))
-    fields += [_bar_field(unicode=out.unicode)]
+        fields.append(word_field("phase", "phase"))
+    shown = records(frame, limit)
+    free = out.width - OTHER_COLUMNS - max(len(str(place.cell(row))) for row in shown)
+    fields.append(_bar_field(max(4, min(WIDEST_BAR, free)), unicode=out.unicode))
     fields += [
         part_field(f"{state}_ns", "dur", title)
-        for state, title in zip(FILLS, ("compute", "exp. comm", "exp. copy", "stall"), strict=True)
+        for state, title in zip(FILLS, ("compute", "comm", "copy", "stall"), strict=True)
     ]
     print_frame(out, frame, fields, limit=limit)
+    out.print()
+    out.print("comm, copy: with no compute beside them. The last step on a device ends with its last operation.")
     for reason in sorted(set(frame["reason"]) - {""}):
-        out.print(f"* {reason}")
+        for line in textwrap.wrap(f"* {printable(reason)}", out.width, subsequent_indent="  "):
+            out.print(line)
 
 
 def _place_field(frame: pd.DataFrame) -> Any:
@@ -110,13 +120,13 @@ def _place_field(frame: pd.DataFrame) -> Any:
     return Field(Column("step"), cell)
 
 
-def _bar_field(*, unicode: bool) -> Any:
+def _bar_field(width: int, *, unicode: bool) -> Any:
     from .rendering.bars import FILLS, state_bar
     from .rendering.frames import Field
     from .rendering.tables import Column
 
     def cell(row: Any) -> str:
         parts = {state: row[f"{state}_ns"] or 0 for state in FILLS}
-        return state_bar(parts, BAR_WIDTH, unicode=unicode).plain
+        return state_bar(parts, width, unicode=unicode).plain
 
     return Field(Column("states"), cell)

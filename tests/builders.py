@@ -29,6 +29,7 @@ class MemoryRecording:
     def __init__(self, rows: dict[str, list[dict[str, Any]]], ranks: tuple[int, ...]) -> None:
         self.ranks = ranks
         self.info: dict[str, Any] = {}
+        self.identity: dict[str, Any] = {}
         self._tables = {
             name: pa.Table.from_pylist(rows.get(name, []), schema=table.schema) for name, table in TABLES.items()
         }

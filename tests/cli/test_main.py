@@ -38,12 +38,12 @@ def test_the_help_of_every_command_has_examples_that_parse(name: str, run: Run) 
     assert command.get_short_help_str()
     for purpose, line in command.examples:
         assert purpose in text
-        assert line.startswith("stallscope ")
+        assert "stallscope " in line
 
 
 def test_an_unknown_command_is_a_usage_error_with_near_names(run: Run) -> None:
     assert "Did you mean summary?" in run("sumary", "x", exit_code=2).stderr
-    assert "There are summary, steps" in run("zzz", exit_code=2).stderr
+    assert "There are record, summary, steps" in run("zzz", exit_code=2).stderr
 
 
 def test_unknown_words_never_echo_control_characters() -> None:

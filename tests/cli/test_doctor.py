@@ -1,0 +1,58 @@
+"""doctor: says what works; fails only where stallscope cannot work."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from stallscope.cli import machine
+from stallscope.cli.machine import Check, dependency, native_scanner
+from tests.cli.conftest import Run
+
+
+def test_a_dependency_that_is_missing_or_too_old_fails() -> None:
+    assert dependency("click", "8").state == "ok"
+    assert dependency("click", "999").state == "failed"
+    missing = dependency("no-such-distribution", "1.2")
+    assert missing.state == "failed"
+    assert "pip install 'no-such-distribution>=1.2'" in missing.hint
+
+
+def test_without_the_native_scanner_the_way_out_depends_on_the_compiler() -> None:
+    assert native_scanner(True, None).state == "ok"
+    assert "Install a C++17 compiler" in native_scanner(False, None).hint
+    assert "/usr/bin/c++" in native_scanner(False, "/usr/bin/c++").hint
+
+
+def test_it_prints_every_section(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(machine, "ask_torch", lambda: (None, "not installed"))
+    text = run("doctor").stdout
+    for word in ("System", "Dependencies", "Reading", "Recording", "Cache", "reads torch_profiler", "not installed"):
+        assert word in text
+    document = json.loads(run("doctor", "--json").stdout)
+    assert document["ok"] is True
+    assert {check["section"] for check in document["checks"]} == {
+        "system", "dependencies", "reading", "recording", "cache",
+    }  # fmt: skip
+
+
+def test_a_failed_check_is_exit_code_one(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(machine, "checks", lambda: iter([Check("system", "x", "failed", "gone", "get it")]))
+    text = run("doctor", exit_code=1).stdout
+    assert "FAILED" in text
+    assert "get it" in text
+
+
+def test_a_torch_that_crashes_is_reported(tmp_path: object, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(machine, "_ASK_TORCH", "raise SystemExit('driver on fire')")
+    monkeypatch.setattr(machine, "_module_found", lambda _: True)
+    assert machine.ask_torch() == (None, "does not import: driver on fire")
+
+
+def test_torch_is_asked_in_a_process_of_its_own() -> None:
+    pytest.importorskip("torch")
+    found, why_not = machine.ask_torch()
+    assert why_not == ""
+    assert found is not None
+    assert "CPU" in found["activities"]
