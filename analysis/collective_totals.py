@@ -62,9 +62,9 @@ def collective_totals(recording: Recording, *, by: TotalsBy = "rank") -> pd.Data
         total_ns (wait + transfer + unknown, exactly), wait_for_peer_ns and transfer_ns (null where less than four
         times the error), unknown_ns (parts for which the two cannot be told apart), error_ns (of both: the sum of the
         parts' errors), wait_frac (of the part of the total that can be told), lower_bound (ranks are missing, so the
-        waiting may be more), in_bytes and out_bytes (of the parts that know them), reason (why something is unknown
-        or withheld, null if nothing is). By peer, a row sums what all ranks waited for it. By rank and kind: in that
-        order; else the longest waiting first.
+        waiting may be more), in_bytes and out_bytes (of the parts that know them, null if none does), reason (why
+        something is unknown or withheld, null if nothing is). By peer, a row sums what all ranks waited
+        for it. By rank and kind: in that order; else the longest waiting first.
     """
     parts, waits = collective_parts(recording), peer_waits(recording)
     code, keys = _key(parts, waits, by)
@@ -165,6 +165,9 @@ def _sums(parts: CollectiveParts, waits: PeerWaits, code: Ints, count: int) -> p
     def total(values: Ints) -> Ints:
         return group_sum(code, values, count)
 
+    def size(values: Ints) -> pd.Series[int]:
+        return nullable_ints(total(np.maximum(values, 0)), total((values >= 0).astype(np.int64)) > 0)
+
     wait, transfer = total(np.where(told, waits.wait_ns, 0)), total(np.where(told, waits.transfer_ns, 0))
     error = total(np.where(told, waits.error_ns, 0))
     some = total(told.astype(np.int64)) > 0
@@ -180,8 +183,8 @@ def _sums(parts: CollectiveParts, waits: PeerWaits, code: Ints, count: int) -> p
             "error_ns": error,
             "wait_frac": nullable_floats(wait / np.maximum(wait + transfer, 1), wait_said & (wait + transfer > 0)),
             "lower_bound": total((told & (waits.expected > waits.present)).astype(np.int64)) > 0,
-            "in_bytes": total(np.maximum(parts.in_bytes, 0)),
-            "out_bytes": total(np.maximum(parts.out_bytes, 0)),
+            "in_bytes": size(parts.in_bytes),
+            "out_bytes": size(parts.out_bytes),
             "reason": _reasons(waits, code, some & ~(wait_said & transfer_said), count),
         }
     )

@@ -39,6 +39,7 @@ def test_totals_by_rank_peer_and_kind_add_up() -> None:
         totals = collective_totals(recording, by=by)
         assert (totals["total_ns"] == totals["wait_for_peer_ns"] + totals["transfer_ns"] + totals["unknown_ns"]).all()
         assert totals["total_ns"].sum() == 2_800 and totals["wait_for_peer_ns"].sum() == 1_900
+        assert totals["in_bytes"].sum() == 9_000 and totals["out_bytes"].isna().all()
     assert collective_totals(recording, by="kind")["kind"].tolist() == ["all_reduce"]
     found = collective_summary(recording)
     assert (found.total_ns, found.wait_for_peer_ns, found.transfer_ns, found.unknown_ns) == (2_800, 1_900, 900, 0)
