@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import shutil
 import threading
 import time
 from pathlib import Path
@@ -35,6 +36,9 @@ How events are counted while they are collected; memory that the program itself 
 
 QUIET_S = 2.0
 """Without a step for this long, segments end in mid-program."""
+
+ROOM_FOR_TABLES = 32 << 20
+"""With less room on the disk than this, a trace that was cut off for want of room is removed."""
 
 HAND_OVER_S = 5.0
 """How long a thread that starts a profiler of its own waits for ours to end on its thread."""
@@ -329,7 +333,13 @@ class TorchCollector:
         draft, final = folder / RAW / f"{segment.name}.json.part", folder / RAW / f"{segment.name}.json"
         stopped = self._context.rows.now()
         profiler.kineto_results.save(str(draft))
-        size = _size_of_whole_trace(draft)
+        try:
+            size = _size_of_whole_trace(draft)
+        except OSError:
+            if shutil.disk_usage(folder).free < ROOM_FOR_TABLES:
+                for left in folder.glob(f"{RAW}/{draft.name}*"):  # the rows of the other collectors need the room more
+                    left.unlink(missing_ok=True)
+            raise
         draft.rename(final)
         self._next_id += size // BYTES_PER_ID + 1024
         done = self._context.rows.now()
@@ -392,9 +402,13 @@ def _size_of_whole_trace(path: Path) -> int:
     Raises:
         OSError: It is not there, or cut off.
     """
-    with path.open("rb") as file:
-        size = file.seek(0, os.SEEK_END)
-        file.seek(max(0, size - 16))
-        if not file.read().rstrip().endswith(b"}"):
-            raise OSError(f"{path.name} is cut off after {size} bytes: is the disk full?")
+    try:
+        with path.open("rb") as file:
+            size = file.seek(0, os.SEEK_END)
+            file.seek(max(0, size - 16))
+            whole = file.read().rstrip().endswith(b"}")
+    except FileNotFoundError:
+        raise OSError(f"torch did not write {path.name}: is the disk full?") from None
+    if not whole:
+        raise OSError(f"{path.name} is cut off after {size} bytes: is the disk full?")
     return size

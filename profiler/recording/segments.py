@@ -59,7 +59,8 @@ def read_sidecar(path: Path) -> Segment:
 
 def raw_file(attempt: Path, segment: Segment) -> Path | None:
     """The segment's JSON, whole or as far as it came; None where there is none."""
-    for name in (f"{segment.name}.json", f"{segment.name}.json.part"):
+    # torch writes under a further name before it gives the file the one that it was told.
+    for name in (f"{segment.name}.json", f"{segment.name}.json.part", f"{segment.name}.json.part.tmp"):
         if (attempt / RAW / name).is_file():
             return attempt / RAW / name
     return None

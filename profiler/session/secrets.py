@@ -41,7 +41,7 @@ ALLOWED_VARIABLES = re.compile(
 def is_secret_name(name: str) -> bool:
     """Whether a flag or variable of that name is likely to hold a secret."""
     words = [word.lower() for word in _WORD.findall(name)]
-    if _COUNTING_WORDS.intersection(words):
+    if name in ("PWD", "OLDPWD") or _COUNTING_WORDS.intersection(words):
         return False
     return any(word.endswith(_SECRET_ENDINGS) or word in _SECRET_WORDS for word in words)
 
@@ -93,11 +93,11 @@ class Redactor:
     """Removes known secrets from texts.
 
     Args:
-        secrets: The values; those under six characters are left alone, since they would match by chance.
+        secrets: The values; those under eight characters are left alone, since they would match by chance.
     """
 
     def __init__(self, secrets: Iterable[str]) -> None:
-        self._secrets = sorted({secret for secret in secrets if len(secret) >= 6}, key=len, reverse=True)
+        self._secrets = sorted({secret for secret in secrets if len(secret) >= 8}, key=len, reverse=True)
 
     def __call__(self, text: str) -> str:
         """The text with every known secret, and everything of a known token's form, replaced by ``MASK``."""

@@ -75,3 +75,4 @@ def test_secret_names() -> None:
     assert is_secret_name("AWS_SECRET_ACCESS_KEY")
     assert not is_secret_name("tokenizer")
     assert not is_secret_name("monkey")
+    assert not is_secret_name("PWD")
