@@ -165,9 +165,10 @@ def _devices(
     names = _device_names(recording, ranks)
     frame = breakdown[breakdown["device_type"] != "all"]
     found = []
-    for (rank, kind, index), rows in frame.groupby(["rank", "device_type", "device_index"], dropna=False, sort=False):
+    for _, rows in frame.groupby(["rank", "device_type", "device_index"], dropna=False, sort=False):
         steady = rows[rows["step"].notna() & (rows["phase"] == "execution") & (rows["dur"] > 0)]
         whole = rows[rows["step"].isna()]
+        rank, kind, index = (rows[name].iloc[0] for name in ("rank", "device_type", "device_index"))
         place = None if pd.isna(index) else int(index)
         found.append(
             DeviceSummary(
@@ -239,8 +240,8 @@ def _steady_window(recording: Recording, rank: int) -> tuple[Window | None, int]
 def _records(frame: pd.DataFrame) -> tuple[dict[str, Any], ...]:
     """The first rows as dicts of plain values; what is missing is None."""
     head = frame.head(TOP)
-    rows: list[dict[str, Any]] = head.astype(object).where(head.notna(), None).to_dict("records")
-    return tuple(rows)
+    rows = head.astype(object).where(head.notna(), None).to_dict("records")
+    return tuple({str(key): value for key, value in row.items()} for row in rows)
 
 
 def _collectives(recording: Recording) -> CollectiveSummary | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -84,16 +85,17 @@ def _rank_facts(recording: Recording, rank: int) -> dict[str, Any]:
     from ..profiler.recording.schema import TABLES
     from .opening import extent
 
-    try:
+    start: int | None = None
+    dur: int | None = None
+    with suppress(UsageError):  # a rank without a slice
         start, end = extent(recording, (rank,))
-    except UsageError:
-        start = end = None  # a rank without a slice
+        dur = end - start
     processes = recording.table("processes", ranks=rank).to_pylist()
     devices = recording.table("devices", ranks=rank, columns=["device_type", "device_index", "name", "memory_bytes"])
     return recording.rank_info(rank) | {
         "attempts": list(recording.attempts(rank)),
         "start_ns": start,
-        "dur_ns": None if start is None else end - start,
+        "dur_ns": dur,
         "hosts": sorted({row["host"] for row in processes if row["host"]}),
         "devices": devices.to_pylist(),
         "rows": {name: _row_count(recording, name, rank) for name in TABLES},

@@ -51,7 +51,7 @@ class ReportedError(click.ClickException):
     def __init__(self, message: str, hint: str = "", exit_code: int = 1) -> None:
         super().__init__(message)
         self.hint = hint
-        self.exit_code = exit_code
+        self.exit_code = exit_code  # type: ignore[misc]  # a class variable in newer versions of click
 
     def show(self, file: Any = None) -> None:
         """Prints to stderr. Names in the message come from traces, so control characters are escaped."""

@@ -122,7 +122,7 @@ def _instant(recording: Recording, device: DeviceMemory, window: tuple[int, int]
     held = held[(held["ts"] >= window[0]) & (held["ts"] < window[1])]
     if not len(held):
         raise UsageError("nothing was allocated or freed in this part.")
-    return int(held.loc[held["allocated_bytes"].idxmax(), "ts"])
+    return int(held["ts"].to_numpy()[held["allocated_bytes"].to_numpy().argmax()])
 
 
 def _holders(recording: Recording, rank: int, by: HolderKind, at: int) -> list[dict[str, Any]]:

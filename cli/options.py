@@ -74,7 +74,7 @@ def parse_instant(text: str) -> Instant | None:
     return Instant(int(ns), absolute=unit is None)
 
 
-class WindowType(click.ParamType):
+class WindowType(click.ParamType):  # type: ignore[type-arg]  # generic only in newer versions of click
     """START:END, each a time with a unit (since the recording's start) or bare ns on its clock; either may be empty."""
 
     name = "START:END"
@@ -92,7 +92,7 @@ class WindowType(click.ParamType):
             self.fail(f"{error}.", param, ctx)
 
 
-class RanksType(click.ParamType):
+class RanksType(click.ParamType):  # type: ignore[type-arg]
     """One rank, or several as 0,2,5-7."""
 
     name = "RANKS"

@@ -97,7 +97,7 @@ def test_a_killed_rank_is_not_called_completed(run: Run, tmp_path: Path) -> None
 
 def test_steps(run: Run, two_ranks: Path) -> None:
     lines = run("steps", two_ranks).stdout.splitlines()
-    assert len(lines) == 9
+    assert len(lines) == 11
     assert "compute" in lines[0]
     assert re.match(r"rank 0 step 0\s+10\.0 ms\s+10\.0 ms", lines[1])
     rows = json_of(run, "steps", two_ranks, "--rank", 1)["steps"]
