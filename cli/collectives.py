@@ -13,6 +13,7 @@ from .options import json_option, limit_option, ranks_option, sources_argument
 if TYPE_CHECKING:
     import pandas as pd
 
+    from ..analysis.collective_totals import CollectiveSummary
     from ..profiler.recording.reader import Recording
     from .rendering.frames import Field
     from .rendering.page import Page
@@ -46,7 +47,9 @@ GROUPINGS = ("rank", "peer", "kind", "group", "none")
     },
 )
 @sources_argument
-@click.option("--by", type=click.Choice(GROUPINGS), help="Add up by this; none lists each.  [default: rank, then peer]")
+@click.option(
+    "--by", type=click.Choice(GROUPINGS), help="Add up by this; none lists each.  [default: rank and peer, or kind]"
+)
 @ranks_option
 @limit_option(20)
 @json_option
@@ -67,10 +70,12 @@ def command(
     from .rendering.page import note, page
 
     out = page()
-    if not _print_summary(out, recording):
+    found = _print_summary(out, recording)
+    if found is None:
         note("No collective is in it.")
         return
-    for grouping in (by,) if by else ("rank", "peer"):
+    told = found.wait_for_peer_ns is not None
+    for grouping in (by,) if by else ("rank", "peer") if told else ("kind",):
         _print_group(out, recording, grouping, chosen, limit)
     _print_clocks(out, recording)
 
@@ -101,14 +106,14 @@ def _print_json(recording: Recording, by: str, ranks: tuple[int, ...]) -> None:
     )
 
 
-def _print_summary(out: Page, recording: Recording) -> bool:
-    """One or two lines over all ranks; False where there is no collective."""
+def _print_summary(out: Page, recording: Recording) -> CollectiveSummary | None:
+    """One or two lines over all ranks, from what is returned; None where there is no collective."""
     from ..analysis.collective_totals import collective_summary
     from .rendering.numbers import count, duration, share
 
     found = collective_summary(recording)
     if not found.parts:
-        return False
+        return None
     if found.wait_for_peer_ns is None or found.transfer_ns is None:
         out.print(f"{duration(found.total_ns)} in {count(found.parts)} collectives.")
     else:
@@ -123,7 +128,7 @@ def _print_summary(out: Page, recording: Recording) -> bool:
         out.print(f"Longest for rank {found.peer}: {duration(found.peer_wait_ns)}.")
     if found.reason:
         out.print(f"Note: {found.reason}.")
-    return True
+    return found
 
 
 def _print_group(out: Page, recording: Recording, by: str, ranks: tuple[int, ...], limit: int) -> None:
@@ -174,9 +179,7 @@ def _print_clocks(out: Page, recording: Recording) -> None:
     known = frame["error_ns"].dropna()
     if len(frame) > 1 and len(known):
         corrected = int((frame["form"] != "none").sum())
+        after = f", after {corrected} were corrected" if corrected else ""
+        within = duration(int(known.max()))
         out.print()
-        out.print(
-            f"Clocks of {len(frame)} ranks compared at the ends of their collectives: they agree within "
-            f"{duration(int(known.max()))}"
-            + (f" after {corrected} were corrected." if corrected else ", none needed a correction.")
-        )
+        out.print(f"The clocks of {len(frame)} ranks agree within {within} at the ends of their collectives{after}.")

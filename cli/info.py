@@ -133,7 +133,7 @@ def _print_identity(out: Page, source: str, facts: dict[str, Any]) -> None:
         ("path", facts["path"]),
         ("schema", facts["schema_version"]),
         ("world size", facts["world_size"]),
-        *facts["identity"].items(),
+        *((key, value) for key, value in facts["identity"].items() if key != "world_size"),
     ]
     for key, value in rows:
         if value is not None and value != facts["path"]:

@@ -52,7 +52,7 @@ def command(
     """List the framework's ops: device time of their kernels, own time on the host, stalls they caused.
 
     Without --step or --window, of the steady steps. Work on the device belongs to the op that launched
-    it, whenever it ran.
+    it, whenever it ran. "all" counts the ops inside an op, too.
     """
     from ..analysis.ops import ops
     from ..analysis.stalls import stalls
@@ -81,10 +81,10 @@ def _fields(frame: pd.DataFrame) -> list[Field]:
     if frame["shape"].notna().any():
         fields.append(name_field("shape", "shapes"))
     if frame["device_total_ns"].any():
-        fields += [duration_field("device_self_ns", "device"), duration_field("device_total_ns", "with inner")]
+        fields += [duration_field("device_self_ns", "device"), duration_field("device_total_ns", "device, all")]
     fields += [
         duration_field("host_self_ns", "host"),
-        duration_field("host_total_ns", "with inner"),
+        duration_field("host_total_ns", "host, all"),
         duration_field("host_p99_ns", "p99 call"),
         count_field("count", "calls"),
     ]

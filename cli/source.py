@@ -72,7 +72,11 @@ def command(
 def _fields(frame: pd.DataFrame) -> list[Field]:
     from .rendering.frames import count_field, duration_field, line_field, name_field
 
-    fields = [line_field(weight=2), name_field("function", "function"), duration_field("host_ns", "host")]
+    fields = [
+        line_field(2, unknown="(no line known)"),
+        name_field("function", "function"),
+        duration_field("host_ns", "host"),
+    ]
     if frame["device_ns"].any():
         fields.append(duration_field("device_ns", "device"))
     if frame["stall_ns"].fillna(0).any():

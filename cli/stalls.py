@@ -130,5 +130,5 @@ def _fields(frame: pd.DataFrame, by: str) -> list[Field]:
     if by == "none":
         fields.append(word_field("confidence", "sure"))
     if "file" in frame:
-        fields += [line_field(weight=2), name_field("function", "function")]
+        fields += [line_field(2), name_field("function", "function")]
     return fields

@@ -156,7 +156,7 @@ def _print_stalls(out: Page, found: Summary) -> None:
         count_field("count", "times"),
         duration_field("longest_ns", "longest"),
         word_field("root_cause", "root cause"),
-        line_field(weight=2),
+        line_field(2),
         name_field("function", "in"),
     ]
     if not any(row["file"] for row in shown):

@@ -62,14 +62,15 @@ def word_field(key: str, title: str) -> Field:
     return Field(Column(title), lambda row: text.name(_text(row[key]), WIDEST_NAME))
 
 
-def line_field(title: str = "line", *, file: str = "file", line: str = "line", weight: int = 1) -> Field:
-    """A column of ``file:line``, of which the end stays."""
+def line_field(weight: int = 1, *, unknown: str = numbers.ABSENT) -> Field:
+    """A column of ``file:line``, of which the end stays; ``unknown`` where there is no file."""
 
     def cell(row: Row) -> str:
-        number = row[line]
-        return text.source_line(_text(row[file]), None if not number else int(number), WIDEST_NAME)
+        if row["file"] is None:
+            return unknown
+        return text.source_line(_text(row["file"]), int(row["line"]) if row["line"] else None, WIDEST_NAME)
 
-    return Field(Column(title, fit=text.path_end, weight=weight), cell)
+    return Field(Column("line", fit=text.path_end, weight=weight), cell)
 
 
 def _text(value: Any) -> str | None:

@@ -214,6 +214,9 @@ def test_every_report_on_real_traces(name: str, trace: str, run: Run, traces: Pa
 def test_several_files_are_ranks_of_one_recording(run: Run, traces: Path) -> None:
     files = sorted((traces / "kineto" / "dlrm_v100x8").iterdir())[:2]
     assert [rank["rank"] for rank in json_of(run, "summary", *files)["ranks"]] == [0, 1]
+    for name in REPORTS:
+        lines = run(name, *files).stdout.splitlines()
+        assert all(len(line) <= 100 for line in lines if not line.startswith("  path ")), name
     totals = json_of(run, "collectives", *files)
     assert totals["summary"]["lower_bound"] is True
     assert [row["rank"] for row in totals["collectives"]] == [0, 1]
