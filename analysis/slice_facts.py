@@ -73,19 +73,21 @@ def stall_facts(recording: Recording, rank: int, stall_id: int) -> dict[str, Any
     if not len(found):
         return None
     row = found.iloc[0].to_dict()
-    return {name: value for name, value in row.items() if isinstance(value, list) or not pd.isna(value)}
+    return {str(name): value for name, value in row.items() if isinstance(value, list) or not pd.isna(value)}
 
 
 def all_stalls(recording: Recording, rank: int) -> pd.DataFrame:
     """``stalls`` of a whole rank; worked out once per recording."""
-    return memoized(recording, ("all_stalls", rank), lambda: stalls(recording, ranks=(rank,)))
+    frame: pd.DataFrame = memoized(recording, ("all_stalls", rank), lambda: stalls(recording, ranks=(rank,)))
+    return frame
 
 
 def stalls_resting_on(recording: Recording, rank: int, slice_id: int) -> pd.DataFrame:
     """The stalls and exposed copies of a rank that have a slice among their evidence, the longest first."""
     slices, stall_rows = memoized(recording, ("evidence", rank), lambda: _evidence(recording, rank))
     low, high = np.searchsorted(slices, [slice_id, slice_id + 1])
-    return all_stalls(recording, rank).iloc[stall_rows[low:high]].sort_values("dur", ascending=False)
+    found: pd.DataFrame = all_stalls(recording, rank).iloc[stall_rows[low:high]]
+    return found.sort_values("dur", ascending=False)
 
 
 def longest_stall(
@@ -106,7 +108,7 @@ def longest_stall(
     if place is not None:
         chosen &= (frame["file"].fillna("") == place[0]) & (frame["line"].fillna(0) == place[1])
     frame = frame[chosen.fillna(False).astype(bool)]
-    return int(frame.loc[frame["dur"].idxmax(), "stall_id"]) if len(frame) else None
+    return int(frame["stall_id"].to_numpy()[frame["dur"].to_numpy().argmax()]) if len(frame) else None
 
 
 def _evidence(recording: Recording, rank: int) -> tuple[Any, Any]:

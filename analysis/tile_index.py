@@ -195,7 +195,7 @@ class _Writer:
         """Numbers of the names in the index's own list, which all tracks share."""
         short, name = _dictionary(rows.column("short_name")), _dictionary(rows.column("name"))
         own = np.array([self._number(text) for text in name.dictionary.to_pylist()] or [0], dtype=np.int32)
-        result = own[name.indices.to_numpy(zero_copy_only=False)]
+        result: npt.NDArray[np.int32] = own[name.indices.to_numpy(zero_copy_only=False)]
         if short.null_count < len(short):
             shorter = np.array([self._number(text) for text in short.dictionary.to_pylist()], dtype=np.int32)
             there = pc.is_valid(short.indices).to_numpy(zero_copy_only=False)
@@ -266,4 +266,5 @@ def _categories(values: pa.ChunkedArray) -> npt.NDArray[np.uint8]:
     array = _dictionary(values)
     place = {name: number for number, name in enumerate(CATEGORIES)}
     known = np.array([place.get(text, place["other"]) for text in array.dictionary.to_pylist()], dtype=np.uint8)
-    return known[array.indices.to_numpy(zero_copy_only=False)]
+    codes: npt.NDArray[np.uint8] = known[array.indices.to_numpy(zero_copy_only=False)]
+    return codes

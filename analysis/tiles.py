@@ -120,8 +120,8 @@ def _blocks(index: TileIndex, place: npt.NDArray[np.int64], level: int) -> tuple
     # The last start of a bin may belong to a long slice, which is drawn by itself.
     is_long = index.end[high - 1] - index.start[high - 1] >= 1 << level
     high = high - is_long
-    some = high > low
-    low, high = low[some], high[some]
+    left = high > low
+    low, high = low[left], high[left]
     count = high - low
     offsets = np.linspace(0, 1, _SAMPLES)
     samples = low[:, None] + np.floor(offsets[None, :] * (count - 1)[:, None]).astype(np.int64)

@@ -101,4 +101,4 @@ def _bar(served: Mapping[str, Served], chosen: Served, view: str, query: Mapping
     ]
     label: list[Any] = others if len(served) > 1 else [html.Span(chosen.label, className="label", title=chosen.label)]
     brand = html.Span("stallscope", className="brand")
-    return [brand, html.Nav(links, className="views", **{"aria-label": "views"}), *label, *badge]
+    return [brand, html.Nav(links, className="views"), *label, *badge]

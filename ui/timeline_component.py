@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any
 
 from dash.development.base_component import Component
 
 _PROPERTIES = ("id", "api", "view", "picked", "area", "theme", "filter", "command", "searches")
 
 
-class StallscopeTimeline(Component):  # type: ignore[misc]
+class StallscopeTimeline(Component):
     """The timeline of a recording.
 
     Args:
@@ -24,8 +24,8 @@ class StallscopeTimeline(Component):  # type: ignore[misc]
         searches: How often the user asked for a search; rises by one each time.
     """
 
-    _children_props: ClassVar[list[str]] = []
-    _base_nodes: ClassVar[list[str]] = ["children"]
+    _children_props: list[str] = []  # noqa: RUF012 - so that Dash declares them
+    _base_nodes: list[str] = ["children"]  # noqa: RUF012
     _namespace = "stallscope_timeline"
     _type = "StallscopeTimeline"
 
@@ -34,4 +34,4 @@ class StallscopeTimeline(Component):  # type: ignore[misc]
         self._valid_wildcard_attributes: list[str] = []
         self.available_properties = list(_PROPERTIES)
         self.available_wildcard_properties: list[str] = []
-        super().__init__(id=id, api=api, **properties)
+        super().__init__(id=id, api=api, **properties)  # type: ignore[no-untyped-call]

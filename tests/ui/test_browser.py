@@ -240,9 +240,18 @@ def test_the_source_marks_the_asked_line_and_leads_to_its_stall(site: Site) -> N
     site.check()
 
 
-@pytest.mark.parametrize("query", ["?view=nonsense", "?recording=../../etc", "?view=timeline&slice=9&start=x&end=-1",
-                                   "?view=timeline&stall=99999999999999999", "?view=source&file=/etc/passwd&line=1",
-                                   "?view=stalls&rank=99&cause=<b>", "?view=timeline&line=0:1:/etc/passwd"])  # fmt: skip
+@pytest.mark.parametrize(
+    "query",
+    [
+        "?view=nonsense",
+        "?recording=../../etc",
+        "?view=timeline&slice=9&start=x&end=-1",
+        "?view=timeline&stall=99999999999999999",
+        "?view=source&file=/etc/passwd&line=1",
+        "?view=stalls&rank=99&cause=<b>",
+        "?view=timeline&line=0:1:/etc/passwd",
+    ],
+)
 def test_a_wrong_address_still_shows_a_view(site: Site, query: str) -> None:
     site.open(query, "main > div > *")
     assert "root:" not in site.page.locator("main").inner_text()

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import dash_ag_grid as dag
+import pandas as pd
 from dash import dcc, html
 
 from ..addresses import address
@@ -86,13 +87,18 @@ def rank_links(served: Served, view: str, query: Mapping[str, str], *, all_ranks
         dcc.Link(label, href=address(view, query, rank=rank), className="chip chosen" if rank == chosen else "chip")
         for rank, label in entries
     ]
-    return html.Nav([html.Span("rank", className="dim"), *links], className="chips", **{"aria-label": "rank"})
+    return html.Nav([html.Span("rank", className="dim"), *links], className="chips")
 
 
 def chosen_ranks(served: Served, query: Mapping[str, str]) -> tuple[int, ...]:
     """The rank that an address names, or all."""
     rank = served.rank_of(query.get("rank"))
     return served.recording.ranks if rank is None else (rank,)
+
+
+def records(frame: pd.DataFrame) -> list[dict[str, Any]]:
+    """The rows of a frame as dictionaries by column."""
+    return [{str(name): value for name, value in row.items()} for row in frame.to_dict("records")]
 
 
 def swatch(code: str) -> html.Span:

@@ -14,7 +14,7 @@ from ...analysis.timeline import memoized
 from ..addresses import address
 from ..served import Served
 from ..wording import duration, editor_address
-from .parts import rank_links, section, table
+from .parts import rank_links, records, section, table
 
 Query = Mapping[str, str]
 
@@ -82,7 +82,7 @@ def _files(files: pd.DataFrame, chosen: str, rank: int, query: Query, unknown: p
 def _file(served: Served, rank: int, frame: pd.DataFrame, file: str, query: Query) -> html.Section:
     lines = frame[frame["file"] == file]
     text = _text(served, file)
-    costs = {int(row["line"]): row for row in lines[lines["line"].notna()].to_dict("records")}
+    costs = {int(row["line"]): row for row in records(lines[lines["line"].notna()])}
     most = {cost: max((_number(row[cost]) for row in costs.values()), default=0) for cost in _COSTS}
     if text is None:
         numbers: list[int] = sorted(costs)
@@ -110,7 +110,7 @@ def _line(
     number: int,
     words: str,
     row: dict[str, Any] | None,
-    most: dict[str, float],
+    most: Mapping[str, int],
     wanted: bool,
     served: Served,
     rank: int,

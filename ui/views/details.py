@@ -1,0 +1,142 @@
+"""What was picked on the timeline: fields, stack and arguments of a slice; cause, line and evidence of a stall."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from dash import dcc, html
+
+from ...analysis.causes import CAUSES
+from ...analysis.slice_facts import slice_facts, stall_facts, stalls_resting_on
+from ...analysis.slice_search import entry_of_slice
+from ...analysis.source_position import SourceLine
+from ..addresses import address
+from ..served import Served
+from ..wording import duration, editor_address, place, size
+from .parts import facts, swatch
+
+Query = Mapping[str, str]
+
+
+def nothing_picked() -> list[Any]:
+    """What the pane says while nothing is picked."""
+    return [html.H2("Slice"), html.P("Click a slice or a piece of a state band.", className="note")]
+
+
+def details_of(served: Served, picked: dict[str, Any], query: Query) -> list[Any]:
+    """What the pane says of a picked slice or piece of a band, as the route ``slice`` described it.
+
+    Args:
+        served: The recording.
+        picked: The answer of the route.
+        query: The query of the page's address, which links stand on.
+    """
+    rank = served.rank_of(picked.get("rank"))
+    if rank is None:
+        return nothing_picked()
+    with served.lock:
+        if picked.get("band"):
+            return _stall_details(served, picked, rank, query)
+        return _slice_details(served, picked, rank, query)
+
+
+def _slice_details(served: Served, picked: dict[str, Any], rank: int, query: Query) -> list[Any]:
+    slice_id, ts = int(picked["slice_id"]), int(picked["start"]) + served.origin
+    known = slice_facts(served.recording, rank, slice_id, ts)
+    if known is None:
+        return nothing_picked()
+    fields = known.fields
+    words: list[tuple[str, Any]] = [
+        ("length", duration(fields.get("dur"))),
+        ("starts at", duration(picked["start"])),
+        ("category", fields["category"]),
+        *((name.replace("_", " "), _field(name, value)) for name, value in fields.items() if name not in _SAID),
+    ]
+    stalls = stalls_resting_on(served.recording, rank, slice_id)
+    parts: list[Any] = [html.H2(fields["name"], className="mono")]
+    for row in stalls.head(3).to_dict("records"):
+        entry = served.bands.entry_of_stall(int(row["stall_id"]))
+        if entry is not None:
+            words_of_stall = f"{duration(row['dur'])} {row['root_cause'].replace('_', ' ')}"
+            parts.append(_jump(f"Stall: {words_of_stall}", entry, band=True))
+    parts.append(facts(words))
+    if known.arrow_count:
+        parts.append(html.P(f"Arrows: {known.arrow_count}; [ and ] follow them.", className="note"))
+    return [*parts, *_stack(known.stack, rank, query), *_arguments(fields.get("args"))]
+
+
+_SAID = frozenset({"name", "dur", "ts", "category", "args", "track_id", "kind", "lane", "depth", "segment_id"})
+
+
+def _field(name: str, value: Any) -> str:
+    return size(value) if name == "bytes" else str(value)
+
+
+def _stack(stack: Sequence[SourceLine], rank: int, query: Query) -> list[Any]:
+    if not stack:
+        return []
+    rows = []
+    for frame in reversed(stack):
+        target = address("source", query, rank=rank, file=frame.file, line=frame.line)
+        opener = editor_address(frame.file, frame.line)
+        edit = [html.A("open", href=opener, className="dim")] if opener else []
+        words = f"{frame.function or '?'}  {frame.file}:{frame.line}"
+        rows.append(
+            html.Li(
+                [dcc.Link(words, href=target) if frame.origin == "user" else words, " ", *edit],
+                className=f"mono {frame.origin}",
+            )
+        )
+    return [html.H3("Stack, innermost first"), html.Ol(rows, className="stack")]
+
+
+def _arguments(text: str | None) -> list[Any]:
+    return [html.H3("Arguments"), html.Pre(text[:4000], className="arguments")] if text else []
+
+
+def _stall_details(served: Served, picked: dict[str, Any], rank: int, query: Query) -> list[Any]:
+    length = ("length", duration(picked["end"] - picked["start"]))
+    if picked.get("stall_id") is None:
+        return [html.H2(picked["name"]), facts([length, ("rank", rank)])]
+    row = stall_facts(served.recording, rank, int(picked["stall_id"]))
+    if row is None:
+        return [html.H2(picked["name"]), facts([length])]
+    where = place(row.get("file"), row.get("line"), row.get("function"), row.get("line_source"))
+    line: Any = html.Code(where)
+    if row.get("file"):
+        line = dcc.Link(
+            line, href=address("source", query, rank=rank, file=row["file"], line=int(row.get("line") or 1))
+        )
+    words: list[tuple[str, Any]] = [
+        ("length", duration(row["dur"])),
+        ("root cause", html.Span([swatch(row["root_cause"]), f": {CAUSES.get(row['root_cause'], '')}"])),
+        ("meanwhile", html.Span([swatch(row["cause"]), f": {CAUSES.get(row['cause'], '')}"])),
+        ("line", line),
+        ("confidence", row["confidence"]),
+    ]
+    if row.get("step") is not None:
+        words.append(("step", int(row["step"])))
+    if row.get("co_cause"):
+        words.append(("also needed", str(row["co_cause"]).replace("_", " ")))
+    if row.get("peer_rank") is not None:
+        words.append(("waited for", f"rank {int(row['peer_rank'])}"))
+    if row.get("reason"):
+        words.append(("reason", row["reason"]))
+    title = "Exposed copy" if row["state"] == "data_movement" else "Stall"
+    return [html.H2(f"{title}: {row['root_cause'].replace('_', ' ')}"), facts(words), *_evidence(served, row)]
+
+
+def _evidence(served: Served, row: dict[str, Any]) -> list[Any]:
+    roles = {row.get("root_slice_id"): "root", row.get("host_slice_id"): "host", row.get("ended_by"): "ended by"}
+    jumps = []
+    for slice_id in row["evidence"]:
+        entry = entry_of_slice(served.index, int(slice_id))
+        if entry is not None:
+            name = served.index.names[int(served.index.name[entry])]
+            jumps.append(_jump(f"{roles.get(slice_id, 'launch')}: {name[:90]}", entry, band=False))
+    return [html.H3("Rests on"), html.Div(jumps, className="jumps")] if jumps else []
+
+
+def _jump(label: str, entry: int, *, band: bool) -> html.Button:
+    return html.Button(label, id={"jump": entry, "band": int(band)}, className="button jump")
