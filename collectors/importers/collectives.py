@@ -13,6 +13,7 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -87,10 +88,6 @@ class Groups:
             "kind": [_group_kind(row["description"]) for row in self.rows.values()],
         }
 
-    def number(self, name: object) -> int | None:
-        """The place of a group among the rows; None where it is not among them."""
-        return list(self.rows).index(name) if name in self.rows else None
-
 
 @dataclass
 class Collectives:
@@ -104,7 +101,8 @@ class Collectives:
 
     def columns(self, ids: Ids, first_group: int) -> dict[str, list[Any]]:
         """The columns of the table ``collectives``."""
-        place = [self.groups.number(_text(args.get("Process Group Name"))) for args in self.args]
+        numbers = {name: number for number, name in enumerate(self.groups.rows)}
+        place = [numbers.get(_text(args.get("Process Group Name")) or "") for args in self.args]
         return {
             "slice_id": [row + ids.slice_base if row >= 0 else None for row in self.call],
             "device_slice_id": [row + ids.slice_base if row >= 0 else None for row in self.part],
@@ -141,7 +139,7 @@ def collectives(slices: Slices, launched: Links, metadata: Mapping[str, object])
     texts = _described(slices, call_of, parts)
     for call, part, args in zip(found.call, found.part, texts, strict=True):
         found.args.append(args)
-        found.kind.append(_kind(args.get("Collective name"), _name(slices, call), _name(slices, part)))
+        found.kind.append(_kind(str(args.get("Collective name") or ""), _name(slices, call), _name(slices, part)))
         name = _text(args.get("Process Group Name"))
         if name is not None:
             found.groups.add(name, args.get("Process Group Description"), _ranks(args.get("Process Group Ranks")))
@@ -173,7 +171,7 @@ def _outermost(slices: Slices, rows: npt.NDArray[np.int64], communicates: npt.ND
 def _described(slices: Slices, calls: npt.NDArray[np.int64], parts: npt.NDArray[np.int64]) -> list[dict[str, Any]]:
     """The args that describe each collective: the device part's, else those of ``record_param_comms`` in the call."""
     own = _args(slices, parts)
-    wanted = [n for n, args in enumerate(own) if "Collective name" not in args and calls[n] >= 0]
+    wanted = {n for n, args in enumerate(own) if "Collective name" not in args and calls[n] >= 0}
     inside = np.full(calls.size, -1, np.int64)
     recorders = np.flatnonzero(slices.pairs.named("record_param_comms")[slices.pair]) if len(slices) else calls
     outer = _outermost(slices, recorders, slices.pairs.in_categories("collective"))
@@ -181,7 +179,7 @@ def _described(slices: Slices, calls: npt.NDArray[np.int64], parts: npt.NDArray[
     for n in wanted:
         inside[n] = recorder_of.get(int(calls[n]), int(calls[n]))
     fallback = _args(slices, inside)
-    return [{**fallback[n], **args} if n in set(wanted) else args for n, args in enumerate(own)]
+    return [{**fallback[n], **args} if n in wanted else args for n, args in enumerate(own)]
 
 
 def _args(slices: Slices, rows: npt.NDArray[np.int64]) -> list[dict[str, Any]]:
@@ -217,10 +215,11 @@ def _name(slices: Slices, row: int) -> str:
     return slices.pairs.names[int(slices.pairs.name[slices.pair[row]])] if row >= 0 else ""
 
 
-def _kind(*names: object) -> str:
+@lru_cache(maxsize=4096)
+def _kind(*names: str) -> str:
     """The kind that the first of these names tells; ``other`` where none does."""
     for name in names:
-        text = str(name or "").split("<")[0].split("(")[0]
+        text = name.split("<")[0].split("(")[0]
         for pattern, kind in KINDS:
             if pattern.search(text):
                 return kind

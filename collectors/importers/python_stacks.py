@@ -40,18 +40,18 @@ def _python_parents(slices: Slices, rows: npt.NDArray[np.intp]) -> Ints:
     """For each Python row the position, among them, of its caller; -1 where none is in the trace."""
     identity, has_identity = slices.some_ints("python_id", rows)
     caller, has_caller = slices.some_ints("python_parent_id", rows)
-    position = np.full(len(slices), -1, np.int64)
-    position[rows] = np.arange(rows.size)
     if not has_identity.all() or np.unique(identity).size != rows.size:
-        return _enclosing_python(slices, rows, position)
+        return _enclosing_python(slices, rows)
     order = np.argsort(identity)
     place = np.minimum(np.searchsorted(identity[order], caller), rows.size - 1)
     known = has_caller & (identity[order[place]] == caller)
     return np.where(known, order[place], -1)
 
 
-def _enclosing_python(slices: Slices, rows: npt.NDArray[np.intp], position: Ints) -> Ints:
+def _enclosing_python(slices: Slices, rows: npt.NDArray[np.intp]) -> Ints:
     """The nearest Python row that contains each, where ids do not tell."""
+    position = np.full(len(slices), -1, np.int64)
+    position[rows] = np.arange(rows.size)
     above = slices.parent[rows].astype(np.int64)
     while True:
         other = np.flatnonzero((above >= 0) & (position[above] < 0))
@@ -130,5 +130,6 @@ def modules(slices: Slices) -> tuple[Modules, Rows]:
     module[rows] = code
     inherit(slices, module)
     above = slices.parent[rows[first]]
-    found.parents = np.where(above >= 0, module[above], -1).tolist()
+    parents = np.where(above >= 0, module[above], -1)
+    found.parents = np.where(parents == np.arange(parents.size), -1, parents).tolist()
     return found, module

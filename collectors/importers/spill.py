@@ -191,8 +191,10 @@ class Spill:
 
     def close(self) -> None:
         """Closes every file that was not read to its end."""
-        for column in (*self._ints.values(), *self._texts.values()):
-            column.close()
+        for ints in self._ints.values():
+            ints.close()
+        for texts in self._texts.values():
+            texts.close()
 
     @property
     def int_names(self) -> tuple[str, ...]:
