@@ -7,6 +7,7 @@ with each sample, from the kernel, so a thread that wanted to run and was not le
 from __future__ import annotations
 
 import gc
+import os
 import sys
 import threading
 import time
@@ -18,6 +19,10 @@ COLLECTS_WHILE_ALLOCATING = sys.version_info < (3, 12)
 """Before 3.12 making a frame object could set off a garbage collection, whose callbacks let the watched thread run on:
 the frame object then points to a frame that is gone, and the process ends. So collections are off for the few
 microseconds of a look."""
+
+
+SAFE_FROM = (3, 12)
+"""Recordings on an accelerator under 3.11 have crashed with collections off as well: no sample is worth a run."""
 
 
 class SamplerCollector:
@@ -33,8 +38,12 @@ class SamplerCollector:
         self._watched: dict[int, _Watched] = {}
 
     def available(self) -> str | None:
-        """Where Python shows the frames of other threads."""
-        return None if hasattr(sys, "_current_frames") else "this Python does not show the frames of other threads"
+        """Where Python shows the frames of other threads, and looking at them is safe."""
+        if not hasattr(sys, "_current_frames"):
+            return "this Python does not show the frames of other threads"
+        if sys.version_info < SAFE_FROM and not os.environ.get("STALLSCOPE_UNSAFE_SAMPLER"):
+            return "before Python 3.12 looking at the frames of a running thread can end the process"
+        return None
 
     def start(self, context: CaptureContext) -> None:
         """Starts the sampling thread."""

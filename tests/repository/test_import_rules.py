@@ -20,7 +20,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "analysis": {"profiler.recording"},
     "ui": {"analysis", "profiler.recording"},
     "cli": {"ui", "analysis", "profiler.recording", "profiler.session"},
-    "samples": {"facade", "profiler.recording"},
+    "samples": {"facade", "profiler.recording", "cli"},
 }
 ROOMS = ("profiler", "collectors", "analysis", "ui", "cli", "samples")
 
