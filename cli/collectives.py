@@ -87,7 +87,9 @@ def _frame(recording: Recording, by: str, ranks: tuple[int, ...]) -> pd.DataFram
     if by == "none":
         return collectives(recording, ranks=ranks).sort_values("dur", ascending=False, kind="stable")
     frame = collective_totals(recording, by=by)  # type: ignore[arg-type]
-    return frame[frame["rank"].isin(ranks)] if by == "rank" else frame
+    if by == "rank":
+        return frame[frame["rank"].isin(ranks)]
+    return frame.sort_values("total_ns", ascending=False, kind="stable")
 
 
 def _print_json(recording: Recording, by: str, ranks: tuple[int, ...]) -> None:
@@ -133,26 +135,34 @@ def _print_summary(out: Page, recording: Recording) -> CollectiveSummary | None:
 
 def _print_group(out: Page, recording: Recording, by: str, ranks: tuple[int, ...], limit: int) -> None:
     from .rendering.frames import print_frame
+    from .rendering.text import printable
 
     titles = {"rank": "Who waits", "peer": "For whom", "kind": "Kinds", "group": "Groups", "none": "Longest"}
     out.heading(titles[by])
-    print_frame(out, _frame(recording, by, ranks), _single_fields() if by == "none" else _total_fields(by), limit=limit)
+    frame = _frame(recording, by, ranks)
+    print_frame(out, frame, _single_fields() if by == "none" else _total_fields(frame, by), limit=limit)
+    if by != "none" and frame["wait_for_peer_ns"].notna().any():  # else it is said once for all of them
+        for reason in frame["reason"].dropna().unique():
+            out.print(f"- is not told: {printable(reason)}")
 
 
-def _total_fields(by: str) -> list[Field]:
+def _total_fields(frame: pd.DataFrame, by: str) -> list[Field]:
+    """The columns of which anything is known."""
     from .rendering.frames import count_field, duration_field, name_field, share_field, size_field
 
-    return [
-        name_field(by, by),
-        duration_field("total_ns", "time"),
-        duration_field("wait_for_peer_ns", "waiting"),
-        share_field("wait_frac", "share"),
-        duration_field("transfer_ns", "transfer"),
-        duration_field("unknown_ns", "unknown"),
-        duration_field("error_ns", "+/-"),
-        count_field("parts", "parts"),
-        size_field("in_bytes", "bytes in"),
-    ]
+    fields = [name_field(by, by), duration_field("total_ns", "time")]
+    if frame["wait_for_peer_ns"].notna().any():
+        fields += [
+            duration_field("wait_for_peer_ns", "waiting"),
+            share_field("wait_frac", "share"),
+            duration_field("transfer_ns", "transfer"),
+            duration_field("unknown_ns", "unknown"),
+            duration_field("error_ns", "+/-"),
+        ]
+    fields.append(count_field("parts", "parts"))
+    if frame["in_bytes"].notna().any():
+        fields.append(size_field("in_bytes", "bytes in"))
+    return fields
 
 
 def _single_fields() -> list[Field]:

@@ -54,7 +54,8 @@ def command(
     """List kernels, collectives and copies by the time they take on the device.
 
     Without --step or --window, of the steady steps. delay is from the end of the launching call to the
-    start on the device: long where work queues up, short where the device waits for the host.
+    start on the device: long where work queues up, short where the device waits for the host, negative
+    where the work starts before the call returns.
     """
     from ..analysis.kernels import kernels
     from .opening import opened, scope_of

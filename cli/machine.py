@@ -16,7 +16,6 @@ from typing import Any
 
 TORCH_TIMEOUT_S = 120
 IMPORTER_GROUP = "stallscope.importers"
-COLLECTOR_GROUP = "stallscope.collectors"
 
 # Runs in a process of its own: importing torch can take seconds, gigabytes, or end in a crash of a driver's library.
 _ASK_TORCH = """
@@ -34,6 +33,25 @@ for kind in ("cuda", "xpu", "mtia", "mps", torch._C._get_privateuse1_backend_nam
     except Exception as error:
         found["devices"].append({"type": kind, "count": 0, "names": [], "error": f"{type(error).__name__}: {error}"})
 found["activities"] = sorted(str(a).rpartition(".")[2] for a in torch.profiler.supported_activities())
+print(json.dumps(found))
+"""
+
+# A collector says whether it can run once what it needs has been imported, so this is asked in that process, too.
+_ASK_COLLECTORS = """
+import importlib, json
+from stallscope.profiler.session.registry import registered_collectors
+found = []
+for one in registered_collectors():
+    reason, needs = one.reason, ()
+    try:
+        if one.collector is not None:
+            needs = one.collector.needs
+            for module in needs:
+                importlib.import_module(module)
+            reason = one.collector.available()
+    except Exception as error:
+        reason = f"{type(error).__name__}: {error}"
+    found.append({"name": one.name, "origin": one.origin, "loads": one.collector is not None, "reason": reason})
 print(json.dumps(found))
 """
 
@@ -102,7 +120,7 @@ def _numbers(version: str) -> tuple[int, ...]:
 
 def _reading() -> Iterator[Check]:
     yield native_scanner(_module_found("stallscope.collectors.importers.scanner._native"), _compiler())
-    yield from _plug_ins(IMPORTER_GROUP, "reads")
+    yield from _importers()
 
 
 def native_scanner(built: bool, compiler: str | None) -> Check:
@@ -131,17 +149,16 @@ def _compiler() -> str | None:
     return next((path for name in (wanted, "c++", "g++", "clang++") if name and (path := shutil.which(name))), None)
 
 
-def _plug_ins(group: str, verb: str) -> Iterator[Check]:
-    section = "reading" if group == IMPORTER_GROUP else "recording"
-    for entry in sorted(metadata.entry_points(group=group), key=lambda e: e.name):
+def _importers() -> Iterator[Check]:
+    for entry in sorted(metadata.entry_points(group=IMPORTER_GROUP), key=lambda e: e.name):
         origin = entry.dist.name if entry.dist else "unknown package"
         try:
             entry.load()
         except Exception as error:  # noqa: BLE001 - a third party's plug-in may fail in any way; the doctor says how
             why = f"does not load: {type(error).__name__}: {error}"
-            yield Check(section, f"{verb} {entry.name}", "note", why, f"Repair or remove the package {origin}.")
+            yield Check("reading", f"reads {entry.name}", "note", why, f"Repair or remove the package {origin}.")
         else:
-            yield Check(section, f"{verb} {entry.name}", "ok", f"from {origin}")
+            yield Check("reading", f"reads {entry.name}", "ok", f"from {origin}")
 
 
 def _recording() -> Iterator[Check]:
@@ -149,7 +166,12 @@ def _recording() -> Iterator[Check]:
     found, why_not = ask_torch()
     if found is None:
         yield Check("recording", "torch", "note", why_not, "Reading traces needs no torch; recording does.")
-        return
+    else:
+        yield from _torch(found)
+    yield from _collectors()
+
+
+def _torch(found: dict[str, Any]) -> Iterator[Check]:
     build = f"cuda {found['cuda']}" if found["cuda"] else f"hip {found['hip']}" if found["hip"] else "CPU only"
     yield Check("recording", "torch", "ok", f"{found['version']} ({build})")
     for device in found["devices"]:
@@ -157,16 +179,22 @@ def _recording() -> Iterator[Check]:
     if not found["devices"]:
         yield Check("recording", "accelerator", "note", f"none that torch sees; its build is: {build}")
     yield Check("recording", "torch.profiler", "ok", f"can record: {', '.join(found['activities'])}")
-    collectors = list(_plug_ins(COLLECTOR_GROUP, "records"))
-    yield from collectors
-    if not collectors:
-        yield Check(
-            "recording",
-            "collectors",
-            "note",
-            "none in this version",
-            "Record with torch.profiler (export_chrome_trace) and read that trace here.",
-        )
+
+
+def _collectors() -> Iterator[Check]:
+    """Each collector: whether it can record here, and why not."""
+    found, why_not = _asked(_ASK_COLLECTORS)
+    if found is None:
+        yield Check("recording", "collectors", "note", why_not)
+        return
+    for one in found:
+        if one["reason"] is None:
+            yield Check("recording", one["name"], "ok", f"can record (from {one['origin']})")
+        elif one["loads"]:
+            yield Check("recording", one["name"], "note", f"cannot record here: {one['reason']}")
+        else:
+            hint = f"Repair or remove the package {one['origin']}."
+            yield Check("recording", one["name"], "note", f"does not load: {one['reason']}", hint)
 
 
 def _device(device: dict[str, Any]) -> Check:
@@ -176,21 +204,25 @@ def _device(device: dict[str, Any]) -> Check:
     return Check("recording", device["type"], "ok", f"{device['count']} x {names}")
 
 
-def ask_torch(python: str = sys.executable) -> tuple[dict[str, Any] | None, str]:
+def ask_torch() -> tuple[dict[str, Any] | None, str]:
     """What torch says about itself, asked in a process of its own; None and the reason if there is no answer."""
     if not _module_found("torch"):
         return None, "not installed"
+    return _asked(_ASK_TORCH)
+
+
+def _asked(program: str) -> tuple[Any, str]:
+    """What a program of ours prints as JSON on its last line, run by our own interpreter; None and the reason."""
     try:
-        answer = subprocess.run(  # our own interpreter and our own text
-            [python, "-c", _ASK_TORCH], capture_output=True, text=True, timeout=TORCH_TIMEOUT_S, check=False
+        answer = subprocess.run(
+            [sys.executable, "-c", program], capture_output=True, text=True, timeout=TORCH_TIMEOUT_S, check=False
         )
     except subprocess.TimeoutExpired:
         return None, f"did not import within {TORCH_TIMEOUT_S} s"
     if answer.returncode != 0:
-        last = (answer.stderr.strip().splitlines() or ["no message"])[-1]
+        last = (answer.stderr.strip().splitlines() or [f"no message, exit status {answer.returncode}"])[-1]
         return None, f"does not import: {last}"
-    found: dict[str, Any] = json.loads(answer.stdout.strip().splitlines()[-1])
-    return found, ""
+    return json.loads(answer.stdout.strip().splitlines()[-1]), ""
 
 
 def _cache() -> Check:

@@ -194,11 +194,25 @@ def _device_words(device: dict[str, Any]) -> str:
 
 
 def _print_growth(out: Page, growth: list[dict[str, Any]]) -> None:
-    from .rendering.text import printable
-
     if not growth:
         return
     out.heading("From step to step")
     several = len({one["rank"] for one in growth}) > 1
     for one in growth:
-        out.print((f"rank {one['rank']} " if several else "") + f"{_device_words(one)}: {printable(one['note'])}")
+        out.print((f"rank {one['rank']} " if several else "") + f"{_device_words(one)}: {_growth_words(one)}")
+
+
+def _growth_words(one: dict[str, Any]) -> str:
+    """How the least that a device held changed over the steady steps."""
+    from .rendering.numbers import plural, size
+    from .rendering.text import printable
+
+    if one["verdict"] == "cannot tell" or not (one["grew"] or one["shrank"]):
+        return printable(one["note"])
+    rate = f", typically {size(abs(one['bytes_per_step']))} a step"
+    verdict = {"grows": f"it grows{rate}", "shrinks": f"it shrinks{rate}"}.get(one["verdict"], "no trend")
+    total = f"{size(abs(one['total_bytes']))} {'less' if one['total_bytes'] < 0 else 'more'}"
+    return (
+        f"{verdict}; {total} after {plural(one['steps'], 'steady step')}, "
+        f"up {plural(one['grew'], 'time')} and down {plural(one['shrank'], 'time')}"
+    )

@@ -83,5 +83,6 @@ def _fields(frame: pd.DataFrame) -> list[Field]:
         fields.append(duration_field("stall_ns", "stalls"))
     if frame["exposed_copy_ns"].fillna(0).any():
         fields.append(duration_field("exposed_copy_ns", "copies"))
-    fields += [count_field("calls", "calls"), duration_field("host_total_ns", "host, all")]
+    if frame["calls"].notna().any():
+        fields += [count_field("calls", "calls"), duration_field("host_total_ns", "host, all")]
     return fields

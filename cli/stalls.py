@@ -129,6 +129,6 @@ def _fields(frame: pd.DataFrame, by: str) -> list[Field]:
     fields += [word_field(key, key.replace("_", " ")) for key in ("cause", "root_cause") if key in frame]
     if by == "none":
         fields.append(word_field("confidence", "sure"))
-    if "file" in frame:
+    if "file" in frame and frame["file"].notna().any():
         fields += [line_field(2), name_field("function", "function")]
     return fields

@@ -50,6 +50,32 @@ def test_a_torch_that_crashes_is_reported(tmp_path: object, monkeypatch: pytest.
     assert machine.ask_torch() == (None, "does not import: driver on fire")
 
 
+def test_it_says_which_collectors_can_record_and_why_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    answers = [
+        {"name": "gc", "origin": "stallscope", "loads": True, "reason": None},
+        {"name": "sampler", "origin": "stallscope", "loads": True, "reason": "no frames here"},
+        {"name": "theirs", "origin": "other", "loads": False, "reason": "ImportError: gone"},
+    ]
+    monkeypatch.setattr(machine, "_ASK_COLLECTORS", f"print({json.dumps(json.dumps(answers))})")
+    can, cannot, broken = machine._collectors()
+    assert (can.state, can.found) == ("ok", "can record (from stallscope)")
+    assert (cannot.state, cannot.found) == ("note", "cannot record here: no frames here")
+    assert broken.found == "does not load: ImportError: gone"
+    assert broken.hint == "Repair or remove the package other."
+
+
+def test_every_registered_collector_is_asked() -> None:
+    from stallscope.profiler.session.registry import collector_names
+
+    assert [check.name for check in machine._collectors()] == collector_names()
+
+
+def test_a_collector_process_that_dies_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(machine, "_ASK_COLLECTORS", "import os; os._exit(9)")
+    [check] = machine._collectors()
+    assert check.found == "does not import: no message, exit status 9"
+
+
 def test_torch_is_asked_in_a_process_of_its_own() -> None:
     pytest.importorskip("torch")
     found, why_not = machine.ask_torch()

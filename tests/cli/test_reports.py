@@ -13,6 +13,7 @@ from click.testing import CliRunner
 
 from stallscope.cli.command import CommandWithExamples
 from stallscope.cli.main import main
+from stallscope.cli.memory import _growth_words
 from stallscope.cli.reference_page import write
 from tests.builders import TraceBuilder
 from tests.cli.conftest import Run
@@ -200,6 +201,31 @@ def test_hostile_names_reach_no_terminal(name: str, run: Run, tmp_path: Path) ->
     result = run(name, written(tmp_path / "r", trace))
     for character in ("\x1b", "\x07", "\r", "\u202e"):
         assert character not in result.output
+
+
+def test_growth_of_memory_in_words() -> None:
+    growing = {"verdict": "grows", "steps": 9, "bytes_per_step": 1 << 20, "total_bytes": 8 << 20, "note": "as noted"}
+    assert _growth_words({**growing, "grew": 8, "shrank": 0}) == (
+        "it grows, typically 1.00 MiB a step; 8.00 MiB more after 9 steady steps, up 8 times and down 0 times"
+    )
+    steady = {**growing, "verdict": "steady", "total_bytes": -1024}
+    assert _growth_words({**steady, "grew": 1, "shrank": 2}).startswith("no trend; 1.00 KiB less after 9 steady")
+    assert _growth_words({**steady, "grew": 0, "shrank": 0}) == "as noted"
+
+
+@pytest.mark.parametrize("trace", SMALL_TRACES)
+def test_every_command_on_recordings_works_on_real_traces(trace: str, run: Run, traces: Path, tmp_path: Path) -> None:
+    source = traces / "kineto" / trace
+    recording = tmp_path / "whole"
+    run("import", source, "-o", recording)
+    slices = json_of(run, "info", recording)["ranks"][0]["rows"]["slices"]
+    counted = run("query", recording, "SELECT count(*) AS n FROM slices", "--format", "json").stdout
+    assert json.loads(counted) == [{"n": slices}]
+    run("export", recording, "-o", tmp_path / "out.json")
+    run("trim", recording, "--window", ":1s", "-o", tmp_path / "part")
+    run("redact", recording, "-o", tmp_path / "shared")
+    for copy in (tmp_path / "part", tmp_path / "shared"):
+        assert json_of(run, "info", copy)["ranks"][0]["rows"]["slices"] <= slices
 
 
 @pytest.mark.parametrize("trace", SMALL_TRACES)
