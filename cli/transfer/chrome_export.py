@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from .call_stacks import CallStacks
 from .chrome_places import Places
 from .chrome_trace import SLICE_COLUMNS, ChromeCounts, ChromeTraceWriter
 from .row_batches import row_batches
@@ -34,7 +35,7 @@ def export_chrome_trace(recording: Recording, windows: Windows, stream: TextIO) 
     tracks = recording.table("tracks", ranks=ranks).to_pylist()
     processes = recording.table("processes", ranks=ranks).to_pylist()
     places = Places(tracks, processes, name_ranks=len(ranks) > 1)
-    writer = ChromeTraceWriter(stream, places, _first_stamp(recording, windows))
+    writer = ChromeTraceWriter(stream, places, CallStacks(recording, ranks), _first_stamp(recording, windows))
     writer.begin(_header(recording, ranks))
     writer.slices(_rows(recording, "slices", windows, SLICE_COLUMNS))
     writer.flows(_rows(recording, "flows", dict.fromkeys(ranks), None))
@@ -66,8 +67,17 @@ def _header(recording: Recording, ranks: tuple[int, ...]) -> dict[str, Any]:
     header: dict[str, Any] = {"deviceProperties": _device_properties(recording, ranks)}
     if len(ranks) == 1:
         world_size = recording.info.get("world_size") or len(recording.ranks)
-        header["distributedInfo"] = {"rank": ranks[0], "world_size": world_size}
+        header["distributedInfo"] = {"rank": ranks[0], "world_size": world_size} | _groups(recording, ranks)
     return header
+
+
+def _groups(recording: Recording, ranks: tuple[int, ...]) -> dict[str, Any]:
+    """The process groups, as torch.distributed describes them to the profiler; empty where there are none."""
+    rows = recording.table("groups", ranks=ranks).to_pylist()
+    groups = [
+        {"pg_name": row["name"], "pg_desc": row["description"] or "", "ranks": row["ranks"] or []} for row in rows
+    ]
+    return {"pg_config": groups} if groups else {}
 
 
 def _device_properties(recording: Recording, ranks: tuple[int, ...]) -> list[dict[str, Any]]:

@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from .call_stacks import CallStacks
 from .chrome_places import Places
 
 Ints = npt.NDArray[np.int64]
@@ -23,7 +24,7 @@ Batches = Iterable[pa.RecordBatch]
 
 SLICE_COLUMNS = (
     "slice_id", "track_id", "kind", "ts", "dur", "lane", "name", "raw_category", "category", "correlation_id",
-    "external_id", "sequence_number", "graph_id", "bytes", "flops", "args",
+    "external_id", "sequence_number", "graph_id", "stack_id", "bytes", "flops", "args",
 )  # fmt: skip
 
 _NUMBER_ARGS = {
@@ -92,17 +93,20 @@ class ChromeTraceWriter:
     Args:
         stream: Where to.
         places: The tids and pids of the tracks.
+        stacks: The call stacks that go into arguments.
         base_ns: What all time stamps are relative to; none may be smaller.
     """
 
-    def __init__(self, stream: TextIO, places: Places, base_ns: int) -> None:
+    def __init__(self, stream: TextIO, places: Places, stacks: CallStacks, base_ns: int) -> None:
         self.counts = ChromeCounts()
         self._stream = stream
         self._places = places
+        self._stacks = stacks
         self._base = base_ns
         self._ends = _Ends()
         self._place_numbers: dict[tuple[int, int], int] = {}
         self._place_texts: list[str] = []
+        self._device_members: dict[int, str] = {}
         self._first = True
 
     def begin(self, header: dict[str, Any]) -> None:
@@ -167,9 +171,13 @@ class ChromeTraceWriter:
         place = self._note_ends(columns)
         head = _heads(columns["name"], columns["raw_category"], columns["category"], self._on_device(columns))
         durs, kinds, extras = columns["dur"].to_pylist(), _texts(columns["kind"]), columns["args"].to_pylist()
-        device_args = [self._device_args(track) for track in columns["track_id"].to_pylist()]
+        tracks = columns["track_id"].to_pylist()
+        called = [columns[name].to_pylist() for name in ("track_id", "category", "slice_id", "stack_id")]
+        stacks = [self._stacks.argument(*row) for row in zip(*called, strict=True)]
         for row, ts in enumerate(columns["ts"].to_pylist()):
-            args = _arguments(extras[row], device_args[row], [(k, v[row]) for k, v in numbers if v[row] is not None])
+            members = [self._device_args(tracks[row]), stacks[row]]
+            members += [f'"{key}":{values[row]}' for key, values in numbers if values[row] is not None]
+            args = _arguments(extras[row], members)
             where = f'{self._place_texts[place[row]]},"ts":{self._us(ts)}'
             if kinds[row] == "complete":
                 yield f'{{"ph":"X",{head[row]},{where},"dur":{microseconds(durs[row] or 0)}{args}}}'
@@ -202,11 +210,14 @@ class ChromeTraceWriter:
         return [kinds[track_id] for track_id in columns["track_id"].to_pylist()]
 
     def _device_args(self, track_id: int) -> str:
-        track = self._places.track(track_id)
-        if track["kind"] == "thread":
-            return ""
-        known = (("device", track["device_index"]), ("stream", track["stream_id"]))
-        return ",".join(f'"{key}":{value}' for key, value in known if value is not None)
+        text = self._device_members.get(track_id)
+        if text is None:
+            track = self._places.track(track_id)
+            known = (("device", track["device_index"]), ("stream", track["stream_id"]))
+            on_device = track["kind"] != "thread"
+            text = ",".join(f'"{key}":{value}' for key, value in known if on_device and value is not None)
+            self._device_members[track_id] = text
+        return text
 
     def _flow_events(
         self, kinds: list[str], sources: Ints, targets: Ints, rows: npt.NDArray[np.intp], stamps: Ints, places: Ints
@@ -274,10 +285,14 @@ def _raw_category(raw: str | None, category: str, on_device: bool) -> str:
     return _RAW_CATEGORIES.get(category, category) if category != "collective" else "cpu_op"
 
 
-def _arguments(extra: str | None, device: str, numbers: list[tuple[str, int]]) -> str:
-    """``,"args":{...}`` of one event; empty where it has none. ``extra`` is a JSON object's text already."""
-    parts = [device] if device else []
-    parts += [f'"{key}":{value}' for key, value in numbers]
+def _arguments(extra: str | None, members: list[str]) -> str:
+    """``,"args":{...}`` of one event; empty where it has none.
+
+    Args:
+        extra: The text of a JSON object with more members.
+        members: Members as JSON; empty ones count for nothing.
+    """
+    parts = [member for member in members if member]
     if extra and extra.startswith("{") and extra.strip("{} \t\r\n"):
         parts.append(extra[1 : extra.rindex("}")])
     return f',"args":{{{",".join(parts)}}}' if parts else ""

@@ -115,15 +115,45 @@ def test_export_then_import_gives_the_same_slices(run: Run, two_ranks: Path, tmp
         assert launches == 8
 
 
-@pytest.mark.parametrize("name", ["mi250_minitoy.json.gz", "a100_event_sync_multi_stream.json.gz"])
+@pytest.mark.parametrize("name", ["mi250_minitoy.json.gz", "v100_resnet50_workers0.json.gz", "h100_qwen_0.5b.json.gz"])
 def test_a_real_trace_survives_export_and_import(run: Run, traces: Path, tmp_path: Path, name: str) -> None:
     source = traces / "kineto" / name
     file = tmp_path / "again.json"
     run("export", source, "-o", file)
     assert slices_of(file) == slices_of(source)
     again, original = open_recording(file), open_recording(source)
-    for table in ("memory", "flows"):
-        assert again.table(table).num_rows == original.table(table).num_rows
+    for table in ("memory", "flows", "stacks", "steps", "collectives", "groups"):
+        assert again.table(table).num_rows == original.table(table).num_rows, table
+
+
+def test_the_call_stack_of_an_op_is_written_where_no_python_slice_shows_it(run: Run, tmp_path: Path) -> None:
+    trace = TraceBuilder()
+    plain, python = (trace.thread(f"t{n}", process_id=1, thread_id=n) for n in (5, 6))
+    for frame_id, (file, line, function) in enumerate([("train.py", 3, "main"), ("model.py", 9, "forward;x")]):
+        trace.row("frames", frame_id=frame_id, file=file, line=line, function=function)
+    trace.row("stacks", stack_id=70, frame_ids=[0])
+    trace.row("stacks", stack_id=71, frame_ids=[0, 1])
+    trace.slice(plain, "aten::mm", "op", START, 10, stack_id=71)
+    outer = trace.slice(python, "train.py(3): main", "python", START, 50, stack_id=70)
+    inner = trace.slice(python, "model.py(9): forward;x", "python", START + 60, 10, stack_id=71)
+    trace.slice(python, "aten::add", "op", START + 61, 5, stack_id=71)
+    file = tmp_path / "out.json"
+    run("export", written(tmp_path / "r", trace), "-o", file)
+    args = {e["name"]: e.get("args") for e in events_of(file) if e["ph"] == "X"}
+    assert args["aten::mm"] == {"Call stack": "model.py(9): forward,x;train.py(3): main"}
+    assert args["aten::add"] is None
+    assert args["model.py(9): forward;x"] == {"Python id": inner, "Python parent id": outer}
+    assert args["train.py(3): main"] == {"Python id": outer}
+
+
+def test_process_groups_are_described_as_the_profiler_does(run: Run, tmp_path: Path) -> None:
+    trace = training(steps=1)
+    trace.row("groups", group_id=1, name="0", description="default_pg", ranks=[0, 1], kind="dp")
+    file = tmp_path / "out.json"
+    run("export", written(tmp_path / "r", trace), "-o", file)
+    [group] = document_of(file)["distributedInfo"]["pg_config"]
+    assert group["ranks"] == [0, 1]
+    assert group["pg_desc"] == "default_pg"
 
 
 def test_tables_as_csv_and_parquet(run: Run, two_ranks: Path, tmp_path: Path) -> None:
