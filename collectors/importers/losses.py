@@ -19,7 +19,7 @@ _DATA_LOSS = frozenset(
 _INFO = frozenset(
     {
         "flow_without_start", "device_op_without_launch", "overlapping_slices", "repeated_flow_start",
-        "device_op_before_launch", "several_documents",
+        "device_op_before_launch", "several_documents", "several_ranks_in_one_file",
     }
 )  # fmt: skip
 
@@ -42,7 +42,7 @@ DETAILS: dict[str, str] = {
     "device_op_before_launch": "device operations that start before the call that launched them",
     "overlapping_slices": "slices that overlap another of their track without nesting: drawn in a lane of their own",
     "rank_guessed": "the file does not say which rank it is",
-    "several_ranks_in_one_file": "the file's processes are named after several ranks; all are kept under one",
+    "several_ranks_in_one_file": "ranks in this file, told apart by the names of its processes; others count as the lowest",
 }
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 
 import numpy as np
 import numpy.typing as npt
@@ -29,11 +30,21 @@ for _phases, _class in (
 ):  # fmt: skip
     for _phase in _phases:
         _CLASS[ord(_phase)] = _class
+FARTHEST = np.int64(1) << 61
+"""Stamps and durations of 73 years and more are none: sums of a base, a stamp and a duration stay within int64."""
+
+Chooser = Callable[[str], bool]
+
 _LAID_OUT = (_SLICE, _INSTANT, _BEGIN, _ASYNC_BEGIN, _ASYNC_INSTANT)
 
 
 class Reading:
     """What is collected while the events of one trace pass by.
+
+    Args:
+        scanner: Reads the trace.
+        spill: Takes what memory should not hold.
+        chooses: Told the pid of each process as text, whether its events are wanted; None: all are.
 
     Attributes:
         metadata: The top level of the trace; known at the end, as are the next two.
@@ -43,7 +54,8 @@ class Reading:
         lost: Events that became no row, by kind.
     """
 
-    def __init__(self, scanner: Scanner, spill: Spill) -> None:
+    def __init__(self, scanner: Scanner, spill: Spill, chooses: Chooser | None = None) -> None:
+        self._chooses = chooses
         self._strings = scanner.strings.values
         self.metadata: dict[str, object] = {}
         self.damage: dict[str, int] = {}
@@ -51,7 +63,6 @@ class Reading:
         self.pairs = Pairs(self._strings)
         self.tracks = Tracks(self._strings)
         self.stacks = Stacks()
-        self.spill = spill
         self.slices = SliceCollector(spill, self.stacks)
         self.arrows = ArrowCollector(spill)
         self.memory = MemoryCollector()
@@ -59,7 +70,6 @@ class Reading:
         self.series = SeriesCollector(self.tracks)
         self.phases: Counter[str] = Counter()
         self.lost: Counter[str] = Counter()
-        self.negative_durations = 0
         self.rows_of: Counter[str] = Counter()
 
     def finish(self, scanner: Scanner) -> None:
@@ -69,14 +79,7 @@ class Reading:
 
     def take(self, batch: EventBatch) -> None:
         """Hands the events of one batch to their collectors."""
-        counts = np.bincount(batch.phase, minlength=256)
-        for code in np.flatnonzero(counts).tolist():
-            self.phases[chr(code) if code else ""] += int(counts[code])
-        kinds = _CLASS[batch.phase]
-        self.lost["unsupported_phase"] += int(np.count_nonzero(kinds == 0))
-        timed = batch.has_ts | (kinds == _METADATA) | (kinds == 0)
-        self.lost["without_time_stamp"] += int(np.count_nonzero(~timed))
-        kinds = np.where(timed, kinds, 0)
+        kinds = self._classify(batch)
         pair = self.pairs.encode(batch.category, batch.name)
         is_memory = (kinds == _INSTANT) & self.pairs.named(MEMORY_NAME)[pair]
         self._take_slices(batch, np.flatnonzero(np.isin(kinds, _LAID_OUT) & ~is_memory), kinds, pair)
@@ -93,6 +96,26 @@ class Reading:
         for event in np.flatnonzero(kinds == _METADATA).tolist():
             self._take_metadata(batch, event)
 
+    def _classify(self, batch: EventBatch) -> npt.NDArray[np.int8]:
+        """The class of each event; 0 where it is not wanted, or has no place. Counts what it meets."""
+        phase, timed = batch.phase, batch.has_ts & (np.abs(batch.ts) < FARTHEST)
+        wanted = self._wanted(batch)
+        counts = np.bincount(phase[wanted], minlength=256)
+        for code in np.flatnonzero(counts).tolist():
+            self.phases[chr(code) if code else ""] += int(counts[code])
+        kinds = np.where(wanted, _CLASS[phase], 0)
+        self.lost["unsupported_phase"] += int(np.count_nonzero(wanted & (kinds == 0)))
+        lost = ~timed & (kinds != _METADATA) & (kinds != 0)
+        self.lost["without_time_stamp"] += int(np.count_nonzero(lost))
+        return np.where(lost, 0, kinds).astype(np.int8)
+
+    def _wanted(self, batch: EventBatch) -> Mask:
+        if self._chooses is None:
+            return np.ones(len(batch), np.bool_)
+        used, code = np.unique(batch.process, return_inverse=True)
+        wanted = [self._chooses(self._strings[process] if process >= 0 else "") for process in used.tolist()]
+        return np.array(wanted, np.bool_)[code]
+
     def _track_of(self, batch: EventBatch, picks: Picks, kinds: npt.NDArray[np.int8], pair: Codes) -> Codes:
         """Tracks of events; asynchronous ones lie on one track for each process and category."""
         is_async = np.isin(kinds[picks], (_ASYNC_BEGIN, _ASYNC_END, _ASYNC_INSTANT))
@@ -107,7 +130,8 @@ class Reading:
         track = self._track_of(batch, picks, kinds, pair)
         kind = np.full(picks.size, COMPLETE, np.int8)
         kind[(classes == _INSTANT) | (classes == _ASYNC_INSTANT)] = INSTANT
-        without_end = (classes == _BEGIN) | (classes == _ASYNC_BEGIN) | ((classes == _SLICE) & ~batch.has_dur[picks])
+        has_dur = batch.has_dur[picks] & (np.abs(batch.dur[picks]) < FARTHEST)
+        without_end = (classes == _BEGIN) | (classes == _ASYNC_BEGIN) | ((classes == _SLICE) & ~has_dur)
         kind[without_end] = UNFINISHED
         first = self.slices.add(batch, picks, track, pair[picks], kind)
         begins = np.flatnonzero((classes == _BEGIN) | (classes == _ASYNC_BEGIN))
@@ -116,7 +140,7 @@ class Reading:
         self._note_devices(batch, picks, track, pair)
         self.rows_of["X"] += int(np.count_nonzero(classes == _SLICE))
         self.rows_of["i"] += int(np.count_nonzero(classes == _INSTANT))
-        self.rows_of["without_duration"] += int(np.count_nonzero((classes == _SLICE) & ~batch.has_dur[picks]))
+        self.rows_of["without_duration"] += int(np.count_nonzero((classes == _SLICE) & ~has_dur))
 
     def _note_devices(self, batch: EventBatch, picks: Picks, track: Codes, pair: Codes) -> None:
         on_device = np.flatnonzero(self.pairs.side[pair[picks]] != HOST)

@@ -64,7 +64,13 @@ class TraceRows:
         }
 
     def write(
-        self, writer: RankWriter, segment_id: int, *, guessed_rank: bool = False, live: Segment | None = None
+        self,
+        writer: RankWriter,
+        segment_id: int,
+        *,
+        guessed_rank: bool = False,
+        ranks_in_file: int = 1,
+        live: Segment | None = None,
     ) -> None:
         """Writes every table of the trace.
 
@@ -72,6 +78,7 @@ class TraceRows:
             writer: The rank.
             segment_id: The segment's id.
             guessed_rank: Neither the trace nor its name says the rank.
+            ranks_in_file: How many ranks the file holds.
             live: The segment that a running program recorded, if the file is one: its threads have known tracks.
         """
         reading = self._reading
@@ -84,6 +91,8 @@ class TraceRows:
         release_freed_memory()
         ids = self._ids(writer, segment_id, slices)
         losses = Losses(segment_id)
+        losses.add("rank_guessed", int(guessed_rank), detail=f"taken for rank {writer.rank}")
+        losses.add("several_ranks_in_one_file", ranks_in_file if ranks_in_file > 1 else 0)
         kind_of_device = device_type(self.metadata, reading.pairs.raw_categories, reading.pairs.names)
         self._write_places(writer, ids, slices, kind_of_device, live)
         memory = reading.memory.finish(numbers)
@@ -98,7 +107,7 @@ class TraceRows:
         counters = reading.series.table(numbers, ids.track_ids, ids.base_ns)
         if counters is not None:
             writer.add_sorted("counters", counters)
-        self._add_losses(losses, ids, slices, lonely_ends, guessed_rank)
+        self._add_losses(losses, ids, slices, lonely_ends)
         if losses.rows:
             writer.append("losses", losses.columns())
 
@@ -117,9 +126,9 @@ class TraceRows:
             module_base=0,
         )
 
-    def close(self) -> None:
-        """Closes the temporary files."""
-        self._reading.spill.close()
+    def ranks_of_processes(self) -> dict[str, int]:
+        """Pid as text -> the rank that the process is named after; empty unless there are several ranks."""
+        return self._reading.tracks.ranks_of_processes()
 
     def _write_places(
         self, writer: RankWriter, ids: Ids, slices: Slices, kind_of_device: str, live: Segment | None
@@ -224,7 +233,7 @@ class TraceRows:
         if found.kind:
             writer.append("collectives", found.columns(ids, first if found.groups.rows else 0))
 
-    def _add_losses(self, losses: Losses, ids: Ids, slices: Slices, lonely_ends: int, guessed_rank: bool) -> None:
+    def _add_losses(self, losses: Losses, ids: Ids, slices: Slices, lonely_ends: int) -> None:
         reading = self._reading
         for kind, count in sorted(reading.damage.items()):
             offset = reading.damage_offsets.get(kind)
@@ -235,11 +244,11 @@ class TraceRows:
             losses.add(kind, count)
         losses.add("without_duration", reading.rows_of["without_duration"])
         losses.add("negative_duration", reading.slices.negative_durations)
+        losses.add("zero_time_stamp", reading.slices.without_stamp)
         losses.add("end_without_begin", lonely_ends)
         unfinished = int(np.count_nonzero(slices.kind == UNFINISHED))
         losses.add("begin_without_end", unfinished - reading.rows_of["without_duration"])
         losses.add("counter_without_value", reading.series.without_value)
-        losses.add("rank_guessed", int(guessed_rank), detail=f"taken for rank {ids.rank}")
         beside = np.flatnonzero((slices.lane > 0) & (slices.pairs.layer[slices.pair] == WORK))
         tracks, counts = np.unique(slices.track_of(beside), return_counts=True)
         for track, count in zip(tracks.tolist(), counts.tolist(), strict=True):

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from .names import Pairs
+from .names import DEVICE, Pairs
 from .nesting import nest
 from .scanner.batch import EventBatch
 from .spill import Spill
@@ -38,16 +38,26 @@ NUMBER_COLUMNS = (
 
 _ROWS_AT_ONCE = 1 << 18
 
+_FAR = 10_000_000_000
+"""A trace whose other stamps are this far from 0 does not start at 0 [ns]."""
+
 FOREVER = np.int64(1) << 62
 """The end, for nesting, of a slice that began and whose end was not seen."""
 
 
 class SliceCollector:
-    """Takes the slices of a trace as they are read."""
+    """Takes the slices of a trace as they are read.
+
+    Attributes:
+        count: How many it took.
+        negative_durations: How many of them end before they start; they get a duration of 0.
+        without_stamp: How many were left out because they have no real stamp; known at the end.
+    """
 
     def __init__(self, spill: Spill, stacks: Stacks) -> None:
         self.count = 0
         self.negative_durations = 0
+        self.without_stamp = 0
         self._spill = spill
         self._stacks = stacks
         self._track: list[Rows] = []
@@ -78,7 +88,7 @@ class SliceCollector:
             self._spill.ints("original_dur_ns").append(first, dur, negative)
             self.negative_durations += int(np.count_nonzero(negative))
             dur = np.maximum(dur, 0)
-        self._dur.append(dur)
+        self._dur.append(np.where(kind == COMPLETE, dur, 0))
         self._pair.append(pair)
         self._kind.append(kind)
         for name in NUMBER_COLUMNS:
@@ -110,13 +120,37 @@ class SliceCollector:
         ts, dur, kind = _taken(self._ts, np.int64), _taken(self._dur, np.int64), _taken(self._kind, np.int8)
         dur[ends[0]] = ends[1]
         kind[ends[0]] = COMPLETE
-        order, bounds = _sorted_order(track, ts, dur, kind, len(tracks))
+        kept = self._stamped(ts, pairs)
+        if kept is None:
+            order, bounds = _sorted_order(track, ts, dur, kind, len(tracks))
+        else:
+            order, bounds = _sorted_order(track[kept], ts[kept], dur[kept], kind[kept], len(tracks))
+            order = kept[order].astype(np.int32)
         del track
         ts = ts[order]
         dur = dur[order]
         kind = kind[order]
         pair = _taken(self._pair, np.int32)[order]
         return Slices(self._spill, pairs, tracks, numbers, order, bounds, ts, dur, pair, kind)
+
+    def _stamped(self, ts: Ints, pairs: Pairs) -> Picks | None:
+        """The arrival numbers of all but device operations that the driver did not stamp; None where there are none.
+
+        Such a one has stamp 0 in a trace whose other stamps are far from it: to keep it would stretch the recording by
+        days or years.
+        """
+        at_zero = np.flatnonzero(ts == 0)
+        if at_zero.size == 0 or at_zero.size == ts.size:
+            return None
+        pair = np.concatenate(self._pair)
+        stray = at_zero[pairs.side[pair[at_zero]] == DEVICE]
+        others = ts[ts != 0]
+        if stray.size == 0 or int(np.abs(others).min()) < _FAR:
+            return None
+        self.without_stamp = stray.size
+        kept = np.ones(ts.size, np.bool_)
+        kept[stray] = False
+        return np.flatnonzero(kept)
 
 
 def _taken(parts: list[npt.NDArray[_Number]], kind: type[_Number]) -> npt.NDArray[_Number]:

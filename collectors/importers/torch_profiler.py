@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from ...profiler.recording.claim import write_recording_file
@@ -14,13 +15,16 @@ from ...profiler.recording.writer import RankWriter, RecordingWriter
 from .files import certainty, rank_in_name, rank_of
 from .freed_memory import release_freed_memory
 from .identity import job_of
-from .reading import Reading
+from .reading import Chooser, Reading
 from .recording_rows import TraceRows
 from .scanner import scan
 from .scanner.source import TraceSource
 from .spill import Spill
 
 _HEAD_OF_EVENTS = re.compile(rb'"traceEvents"\s*:|"ph"\s*:\s*"|"schemaVersion"\s*:|"deviceProperties"\s*:')
+
+_NO_TRACE = frozenset({"empty", "no_trace_events"})
+"""Damage that tells a whole file of something else from a trace that was cut."""
 
 Progress = Callable[[str, float | None], None]
 
@@ -34,7 +38,7 @@ class TorchProfilerImporter:
     """
 
     name = "torch_profiler"
-    version = 1
+    version = 2
 
     def sniff(self, head: bytes, file_name: str) -> str | None:
         """Whether it reads such a file: None if it does, else why not.
@@ -71,24 +75,41 @@ class TorchProfilerImporter:
                 if progress:
                     progress(path.name, (number + 0.9 * share) / len(paths))
 
-            with tempfile.TemporaryDirectory(prefix="stallscope-import-") as folder:
-                rows = _read(path, Path(folder), report)
-                job = job_of(rows.metadata)
-                rank = rank_of(path, job.rank, taken)
-                guessed = job.rank is None and rank_in_name(path.name) is None
-                if job.world_size is not None:
-                    world_sizes.add(job.world_size)
-                taken[rank] = path
-                rank_writer = writer.rank(rank)
-                rows.write(rank_writer, rank_writer.reserve_ids(1), guessed_rank=guessed)
-                rank_writer.close(**rows.rank_fields(self.name, self.version))
-                rows.close()
+            world_sizes.update(self._import_file(path, writer, taken, report))
         if world_sizes:
             writer.info["world_size"] = max(world_sizes)
         writer.info["importer"] = {"name": self.name, "version": self.version}
         write_recording_file(writer.path, writer.info)
         if progress:
             progress("done", 1.0)
+
+    def _import_file(
+        self, path: Path, writer: RecordingWriter, taken: dict[int, Path], report: Callable[[float], None]
+    ) -> set[int]:
+        """Writes a file as one rank, or as several where its processes are named after ranks; returns world sizes."""
+        with _reading(path, report) as rows:
+            ranks = rows.ranks_of_processes()
+            job = job_of(rows.metadata)
+            if not ranks:
+                rank = rank_of(path, job.rank, taken)
+                taken[rank] = path
+                guessed = job.rank is None and rank_in_name(path.name) is None
+                self._write(rows, writer.rank(rank), guessed=guessed)
+                return {job.world_size} if job.world_size is not None else set()
+        lowest = min(ranks.values())
+        for rank in sorted(set(ranks.values())):
+            taken[rank_of(path, rank, taken)] = path
+
+            def is_of_rank(process: str, rank: int = rank) -> bool:
+                return ranks.get(process, lowest) == rank
+
+            with _reading(path, report, chooses=is_of_rank) as rows:
+                self._write(rows, writer.rank(rank), ranks_in_file=len(set(ranks.values())))
+        return {job.world_size or len(set(ranks.values()))}
+
+    def _write(self, rows: TraceRows, writer: RankWriter, *, guessed: bool = False, ranks_in_file: int = 1) -> None:
+        rows.write(writer, writer.reserve_ids(1), guessed_rank=guessed, ranks_in_file=ranks_in_file)
+        writer.close(**rows.rank_fields(self.name, self.version))
 
     def import_segment(self, path: Path, writer: RankWriter, segment: Segment) -> None:
         """Writes one segment that a running program exported, beside what its collectors wrote.
@@ -98,26 +119,37 @@ class TorchProfilerImporter:
             writer: Takes the segment's rows; its ids begin at the segment's own.
             segment: What is known of it.
         """
-        with tempfile.TemporaryDirectory(prefix="stallscope-import-") as folder:
-            rows = _read(path, Path(folder), None)
+        with _reading(path) as rows:
             rows.write(writer, segment.segment_id, live=segment)
             writer.update(**rows.rank_fields(self.name, self.version))
-            rows.close()
 
 
-def _read(path: Path, folder: Path, report: Callable[[float], None] | None) -> TraceRows:
+@contextmanager
+def _reading(
+    path: Path, report: Callable[[float], None] | None = None, *, chooses: Chooser | None = None
+) -> Iterator[TraceRows]:
+    """A file, read to its end; what it left in temporary files goes at the end of the block.
+
+    Raises:
+        FormatError: The file cannot be read, or is whole and holds no list of events.
+    """
     source = TraceSource(path, progress=(lambda done, size: report(done / max(size, 1))) if report else None)
-    scanner = scan(source)
-    reading = Reading(scanner, Spill(folder))
-    for batch in scanner:
-        reading.take(batch)
-        del batch  # before the next one is built beside it
-    reading.finish(scanner)
-    del scanner
-    release_freed_memory()
-    if not reading.phases:
-        raise FormatError(
-            f"{path} holds no trace event that can be read.",
-            hint="Give a file that torch.profiler exported with export_chrome_trace.",
-        )
-    return TraceRows(path, source, reading)
+    with tempfile.TemporaryDirectory(prefix="stallscope-import-") as folder:
+        scanner = scan(source)
+        spill = Spill(Path(folder))
+        try:
+            reading = Reading(scanner, spill, chooses)
+            for batch in scanner:
+                reading.take(batch)
+                del batch  # before the next one is built beside it
+            reading.finish(scanner)
+            del scanner
+            release_freed_memory()
+            if not reading.phases and reading.damage and not source.damage and _NO_TRACE.issuperset(reading.damage):
+                raise FormatError(
+                    f"{path} holds no list of trace events.",
+                    hint="Give a file that torch.profiler exported with export_chrome_trace.",
+                )
+            yield TraceRows(path, source, reading)
+        finally:
+            spill.close()

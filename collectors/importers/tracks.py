@@ -25,6 +25,7 @@ Keys = npt.NDArray[np.int64]
 COUNTER = 3
 """The side of a counter's track."""
 
+_RANK = re.compile(r"(?<![a-z])rank[ _:=\[-]?(?P<rank>\d{1,6})(?!\d)", re.IGNORECASE)
 _INTEGER = re.compile(r"-?\d{1,18}")
 _LAST_INTEGER = re.compile(r"(\d{1,18})\s*$")
 
@@ -176,6 +177,17 @@ class Tracks:
         for number, track in enumerate(self.all_in_order):
             final[track.number] = number
         return final
+
+    def ranks_of_processes(self) -> dict[str, int]:
+        """Pid as text -> the rank that its process is named after; empty unless the file holds several ranks."""
+        found: dict[str, int] = {}
+        for process in {track.process for track in self.all} | set(self.processes):
+            label = self.processes.get(process, Label())
+            texts = (text for text in (process, label.name, label.labels) if text)
+            match = next((match for match in map(_RANK.search, texts) if match), None)
+            if match:
+                found[process] = int(match["rank"])
+        return found if len(set(found.values())) > 1 else {}
 
     def _settle(self, track: Track) -> None:
         for name in ("stream", "device", "context"):
