@@ -140,11 +140,13 @@ def _metrics_by_id() -> dict[str, dict[str, Any]]:
     """What torch keeps of its last compilations, by compile id."""
     from torch._dynamo.utils import get_compilation_metrics
 
-    found = {}
+    found: dict[str, dict[str, Any]] = {}
     for metrics in get_compilation_metrics():
         told = {name: getattr(metrics, name, None) for name in METRICS}
         kept = {name: value for name, value in told.items() if value is not None}
-        found[str(getattr(metrics, "compile_id", None))] = kept
+        # One compilation has several entries: of its own, and later ones of its backward graph.
+        earlier = found.setdefault(str(getattr(metrics, "compile_id", None)), {})
+        earlier.update((name, value) for name, value in kept.items() if name not in earlier)
     return found
 
 

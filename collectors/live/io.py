@@ -8,7 +8,6 @@ from __future__ import annotations
 import builtins
 import json
 import os
-import threading
 from typing import Any
 
 from ...profiler.recording.collector import CaptureContext
@@ -27,7 +26,6 @@ class FileCollector:
 
     def __init__(self) -> None:
         self._patches: Patches | None = None
-        self._inside = threading.local()
 
     def available(self) -> str | None:
         """Always."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from typing import Any
 
 from ...profiler.recording.collector import CaptureContext
@@ -17,6 +18,7 @@ class PrintCollector:
 
     def __init__(self) -> None:
         self._patches: Patches | None = None
+        self._printing = threading.local()
 
     def available(self) -> str | None:
         """Always."""
@@ -38,12 +40,14 @@ class PrintCollector:
 
     def _begin(self, name: str) -> Any:
         def begin(_arguments: tuple[Any, ...], _named: dict[str, Any]) -> Any:
-            if called_from_torch_compile():
-                return None
+            if getattr(self._printing, "now", False) or called_from_torch_compile():
+                return None  # a tensor's text is made of those of its elements
+            self._printing.now = True
             rows = self._context.rows
             return rows.begin(name, "io", rows.stack_here(2))
 
         return begin
 
     def _end(self, opened: Any, _result: Any, _error: BaseException | None) -> None:
+        self._printing.now = False
         self._context.rows.end(opened)

@@ -22,6 +22,7 @@ from ...profiler.recording.segment import BYTES_PER_ID, RAW, Segment
 from ...profiler.recording.segments import write_sidecar
 from .first_use import FirstUse
 from .foreign_profiler import ForeignSessions, session_active
+from .safe_points import SafePoints
 from .torch_options import OPTIONS, accelerator, profiler_arguments, vendor_config
 from .windows import WindowTrigger
 
@@ -75,6 +76,7 @@ class TorchCollector:
         self._window: WindowTrigger | None = None
         self._window_left = 0
         self._stopped = False
+        self._left_open = False
         self._began = 0.0
         self._suspended_since: tuple[int, str] | None = None
         self._awaiting: FirstUse | None = None
@@ -96,6 +98,8 @@ class TorchCollector:
         self._last_step = time.monotonic()
         self._foreign = ForeignSessions(context.guarded(self.name, self._make_way))
         self._foreign.install()
+        self._safe = SafePoints(context, self.name, self._safe_point)
+        self._safe.install()
         if context.detail == "always":
             settings = context.settings
             self._window = WindowTrigger(settings["outlier_factor"], settings["window_every_s"])
@@ -108,7 +112,7 @@ class TorchCollector:
 
     def _first_use(self) -> None:
         with self._lock:
-            if self._awaiting_no_more():
+            if self._safe.here() and self._awaiting_no_more():
                 self._follow(self._context.phase)
 
     def _awaiting_no_more(self) -> bool:
@@ -127,6 +131,7 @@ class TorchCollector:
             finally:
                 self._abandon()
                 self._foreign.remove()
+                self._safe.remove()
                 if self._awaiting is not None:
                     self._awaiting.remove()
                 if self._window:
@@ -138,14 +143,27 @@ class TorchCollector:
         """Follows the schedule, and ends a segment that is large enough."""
         with self._lock:
             self._last_step = time.monotonic()
+            self._left_open = False
             self._steps += 1
             self._awaiting_no_more()
             if self._window is not None:
-                self._follow_window(step)
+                if self._safe.here():
+                    self._follow_window(step)
                 return
-            if self._rotation_wanted or self._is_full():
+            if self._is_full():
+                self._rotation_wanted = True
+            if not self._safe.here():
+                self._left_open = True  # an optimizer that steps in hooks: the end of the backward pass will do
+                return
+            if self._rotation_wanted:
                 self._end()
             self._follow(step.next_phase)
+
+    def _safe_point(self) -> None:
+        """Does what had to wait for such a place: a start after a compilation, an end of a segment without steps."""
+        quiet = time.monotonic() - self._last_step > QUIET_S
+        if self._left_open or (self._rotation_wanted and quiet):
+            self._rotate_now()
 
     def on_tick(self) -> None:
         """Watches memory, and devices that appear, from the session's thread."""
@@ -154,7 +172,7 @@ class TorchCollector:
         quiet = time.monotonic() - self._last_step > QUIET_S
         if self._profiler is None:
             if quiet and self._away_since is not None and self._wanted(self._context.phase) and not self._foreign.busy:
-                self._context.on_main_thread(self._context.guarded(self.name, self._resume_now))
+                self._context.on_main_thread(self._context.guarded(self.name, self._rotate_now))
             return
         new_device = self._device is None and accelerator(only_if_initialised=True) is not None
         too_large = self._has_grown(quiet)
@@ -178,8 +196,9 @@ class TorchCollector:
         if not OPTIONS[self._detail].get("with_stack"):
             return
         with self._lock:
-            self._suspended_since = (self._context.rows.now(), reason)
-            self._end()
+            if not self._safe.in_backward():
+                self._suspended_since = (self._context.rows.now(), reason)
+                self._end()
 
     def on_resume(self) -> None:
         """Goes on in a new segment."""
@@ -192,7 +211,9 @@ class TorchCollector:
                 detail=f"{reason}: Python's calls in it are not recorded",
             )  # fmt: skip
             if self._window is None and not self._awaiting:
-                self._follow(self._context.phase)
+                self._left_open = True
+                if self._safe.here():
+                    self._rotate_now()
 
     def on_full(self) -> None:
         """The recording may grow no more: ends the segment at the next step."""
@@ -204,15 +225,14 @@ class TorchCollector:
             self._context.on_main_thread(self._context.guarded(self.name, self._rotate_now))
 
     def _rotate_now(self) -> None:
+        """Ends the segment if that is wanted, and goes on as the phase says."""
         with self._lock:
-            if not self._stopped and self._rotation_wanted:
+            if self._stopped or self._window is not None or not self._safe.here():
+                return
+            self._left_open = False
+            if self._rotation_wanted:
                 self._end()
-                self._follow(self._context.phase)
-
-    def _resume_now(self) -> None:
-        with self._lock:
-            if not self._stopped:
-                self._follow(self._context.phase)
+            self._follow(self._context.phase)
 
     def _wanted(self, phase: str) -> bool:
         return phase in ("warm_up", "active") and self._window is None

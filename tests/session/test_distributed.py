@@ -40,13 +40,17 @@ def train(step_done=lambda: None):
         json.dump(losses, file)
 """
 
-INSIDE = TRAIN + """
+INSIDE = (
+    TRAIN
+    + """
 import stallscope
 with stallscope.profile("run", detail="low") as prof:
     train(prof.step)
 """
+)
 
-FAULTY = """
+FAULTY = (
+    """
 import sys
 from importlib.metadata import entry_points
 def broken(self, *args, **kwargs):
@@ -55,7 +59,9 @@ def broken(self, *args, **kwargs):
 collector, method = sys.argv[1].split(".")
 made = next(p for p in entry_points(group="stallscope.collectors") if p.name == collector).load()
 setattr(made, method, broken)
-""" + INSIDE
+"""
+    + INSIDE
+)
 
 
 def torchrun(folder: Path, *arguments: str) -> tuple[object, list[list[float]]]:

@@ -18,7 +18,7 @@ from .workloads import Training, all_losses, losses_without_recording, opened
 
 SELDOM = {
     # Called only where the program does what this one does not: other tests cover them.
-    "torch": {"_make_way", "_end_for_other", "_tell_absence", "on_full", "_rotate_in_mid_program", "_rotate_now", "_resume_now",
+    "torch": {"_make_way", "_end_for_other", "_tell_absence", "on_full", "_rotate_in_mid_program", "_rotate_now", 
               "_follow_window", "_first_use", "_awaiting_no_more", "on_suspend", "on_resume", "_has_grown"},
     "compile": {"_compile_begins", "_compile_ends", "_instant"},
     "collectives": {"_described_by_torch", "_end", "_wait_begins", "_wait_ends", "_group", "_add", "_finish",

@@ -86,14 +86,14 @@ def test_a_disk_that_fills_up_in_the_middle_says_what_is_missing(small_disk: Pat
     losses = []
     try:
         with stallscope.profile(small_disk / "run", detail="low") as prof:
-            for _ in range(120):
+            for _ in range(250):
                 losses.append(training.step())
                 prof.step()
-        assert losses == losses_without_recording(120)
+        assert losses == losses_without_recording(250)
         recording = opened(small_disk / "run")
         told = [row for row in all_losses(recording) if row["severity"] == "data_loss"]
         assert any("is the disk full?" in (row["detail"] or "") for row in told), told
-        assert recording.table("steps").num_rows == 120
+        assert recording.table("steps").num_rows == 250
     finally:
         subprocess.run(["umount", "-l", str(small_disk)], check=True)
 

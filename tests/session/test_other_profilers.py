@@ -149,7 +149,10 @@ def test_a_recorded_program_that_profiles_itself_prints_and_exits_as_ever(case: 
         "    for _ in range(6): step(); p.step()\n",
     }[case]
     (tmp_path / "train.py").write_text(
-        HEAD.replace("import stallscope, torch", "import torch") + "for _ in range(4): step()\n" + body + "print('end')\n"
+        HEAD.replace("import stallscope, torch", "import torch")
+        + "for _ in range(4): step()\n"
+        + body
+        + "print('end')\n"
     )
     plain = run_python("train.py", cwd=tmp_path)
     before = json.loads((tmp_path / "theirs.json").read_text())["traceEvents"]

@@ -212,7 +212,7 @@ def test_a_child_that_calls_profile_itself_records_only_if_asked(tmp_path: Path)
     )
     assert run_python("nested.py", "no", cwd=tmp_path).returncode == 0
     assert not (tmp_path / "child").exists()
-    assert run_python("nested.py", "yes", cwd=tmp_path / "." ).returncode == 1  # the parent's folder is taken
+    assert run_python("nested.py", "yes", cwd=tmp_path / ".").returncode == 1  # the parent's folder is taken
     (tmp_path / "again").mkdir()
     (tmp_path / "again" / "nested.py").write_text((tmp_path / "nested.py").read_text())
     assert run_python("nested.py", "yes", cwd=tmp_path / "again").returncode == 0

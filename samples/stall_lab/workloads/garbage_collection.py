@@ -1,0 +1,14 @@
+"""The garbage collector is called in every step, with many objects alive."""
+
+from __future__ import annotations
+
+from ..workload import Code, Injection, Workload
+
+COLLECT = Injection("collect", ("gc",), {"end": Code("gc.collect()  #!")})
+WORKLOAD = Workload(
+    "garbage_collection",
+    "the garbage collector is called in every step",
+    (COLLECT,),
+    {"module": "$helper = [[number] for number in range($objects)]\n"},
+    lambda rng, regime: {"objects": rng.randint(150_000, 300_000)},
+)
