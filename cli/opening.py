@@ -142,7 +142,6 @@ def extent(recording: Recording, ranks: Sequence[int]) -> tuple[int, int]:
 
 
 def source_name(sources: Sequence[Path]) -> str:
-    """What to call the recording: the name that the user gave, or the common folder of several."""
-    if len(sources) == 1:
-        return sources[0].name or str(sources[0].resolve())
-    return f"{sources[0].parent.name or '.'} ({len(sources)} files)"
+    """What to call the recording: the name that the user gave, the first of several."""
+    first = sources[0].name or sources[0].resolve().name
+    return first if len(sources) == 1 else f"{first} and {len(sources) - 1} more"

@@ -243,6 +243,7 @@ def test_several_files_are_ranks_of_one_recording(run: Run, traces: Path) -> Non
     for name in REPORTS:
         lines = run(name, *files).stdout.splitlines()
         assert all(len(line) <= 100 for line in lines if not line.startswith("  path ")), name
+    assert run("summary", *files).stdout.startswith("rank0.pt.trace.json.gz and 1 more  2 ranks of 8")
     totals = json_of(run, "collectives", *files)
     assert totals["summary"]["lower_bound"] is True
     assert [row["rank"] for row in totals["collectives"]] == [0, 1]
