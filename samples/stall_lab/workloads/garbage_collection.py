@@ -9,6 +9,6 @@ WORKLOAD = Workload(
     "garbage_collection",
     "the garbage collector is called in every step",
     (COLLECT,),
-    {"module": "$helper = [[number] for number in range($objects)]\n"},
-    lambda rng, regime: {"objects": rng.randint(150_000, 300_000)},
+    {"module": "gc.freeze()\n$helper = [[number] for number in range($objects)]\n"},
+    lambda rng, regime: {"objects": rng.randint(60_000, 120_000)},
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..workload import Code, Injection, Workload, delay_ms
+from ..workload import Code, Injection, Workload
 
 SHAPES = Injection(
     "shapes",
@@ -12,7 +12,9 @@ SHAPES = Injection(
         "between": Code(
             "extra = torch.sigmoid(state.$other[: next($helper)])  #!", "extra = torch.sigmoid(state.$other[:$columns])"
         ),
-        "prepare": Code("self.$other = torch.zeros(1000, device=device)", "self.$other = torch.zeros(1000, device=device)"),
+        "prepare": Code(
+            "self.$other = torch.zeros(1000, device=device)", "self.$other = torch.zeros(1000, device=device)"
+        ),
     },
     lambda rng, regime: {"columns": rng.randint(2, 30)},
 )

@@ -8,9 +8,7 @@ COPY = Injection(
     "copy",
     ("copy", "synchronization"),
     {
-        "prepare": Code(
-            "self.$helper = torch.zeros($count)", "self.$helper = torch.zeros($count, device=device)"
-        ),
+        "prepare": Code("self.$helper = torch.zeros($count)", "self.$helper = torch.zeros($count, device=device)"),
         "copy": Code("table = state.$helper.to(device)  #!", "table = state.$helper"),
     },
     lambda rng, regime: {"count": rng.randint(2, 5) * 1_000_000},

@@ -1,0 +1,221 @@
+"""How well the causes and lines of stalls fit what stalls really come from, measured on the stall lab.
+
+    python benchmarks/attribution.py [--quick] [--seeds 11 12] [--repeats 3] [--only NAME ...] [--regimes NAME ...]
+
+Every mistake of ``stallscope.samples.stall_lab`` is switched on and off, interleaved, each run in a process of its own.
+The truth is the difference in idle time by the simulated accelerator's own engine log; a cell whose truth is less than
+three times its spread over the repeats is shown and not scored. Two simpler methods stand beside ours
+(``simple_attribution.py``). The last line is JSON.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from attribution_scores import Cell, Evaluation, by_cause, cell_of, confusion, totals
+from simple_attribution import priority_sweep, stream_gaps
+
+import stallscope
+from stallscope.analysis.findings import findings
+from stallscope.analysis.stalls import stalls
+from stallscope.samples.stall_lab import WORKLOADS, Workload
+from stallscope.samples.stall_lab.server import RunError, Runner, runner
+
+METHODS = ("ours", "priority_sweep", "stream_gaps")
+QUICK = ("slow_loader", "fallback_forward", "item_middle", "python_loop", "checkpoint", "tiny_kernels", "clean")
+# What a finding of a cause is called.
+_KINDS = {"dispatch": ("launch_bound",), "launch": ("launch_bound",), "copy": ("copy", "pageable_copy")}
+_NO_LINE = (None, None)
+
+
+@dataclass(frozen=True)
+class Job:
+    """One workload in one regime with one seed."""
+
+    workload: Workload
+    regime: str
+    seed: int
+
+    def variants(self) -> dict[str, frozenset[str]]:
+        """What is switched on in the runs: everything, and everything but one."""
+        every = frozenset(injection.name for injection in self.workload.injections)
+        return {"": every} | {name: every - {name} for name in sorted(every)}
+
+
+def evaluated(folder: Path, run: dict[str, Any]) -> Evaluation:
+    """What the device and each method say of one run."""
+    recording = stallscope.open_recording(folder / "recording")
+    start, end, steps = (run["truth"][name] for name in ("start_ns", "end_ns", "steps"))
+    files = frozenset(path.name for path in folder.glob("*.py"))
+    ours = stalls(recording, window=(start, end))
+    causes: dict[Any, int] = {}
+    rows = zip(ours.root_cause, ours.file, ours.line, ours.dur.tolist(), strict=True)
+    for cause, file, line, dur in rows:
+        place = (file.rsplit("/", 1)[-1], int(line)) if isinstance(file, str) and line == line else _NO_LINE
+        causes[cause, *place] = causes.get((cause, *place), 0) + dur
+    said = {
+        "ours": causes,
+        "priority_sweep": priority_sweep(recording, start, end, files),
+        "stream_gaps": stream_gaps(recording, start, end, files),
+    }
+    return Evaluation(
+        run["truth"]["idle_ns"] / steps,
+        (end - start) / steps,
+        {name: {key: value / steps for key, value in sums.items()} for name, sums in said.items()},
+        abs(int(ours.dur.sum()) - run["truth"]["idle_ns"]),
+        [(f.kind, float(f.gives_back_ns), f"{f.kind} {f.file}:{f.line}") for f in findings(recording).findings],
+    )
+
+
+def measured(job: Job, repeats: int, lab: Runner, folder: Path) -> tuple[list[Cell], list[Evaluation]]:
+    """The cells of a job, and the evaluations of its runs with everything on."""
+    variants = job.variants()
+    runs: dict[str, list[Evaluation]] = {name: [] for name in variants}
+    lines: dict[str, list[tuple[str, int]]] = {}
+    for repeat in range(repeats):
+        # Every other repeat runs backwards, so that a drift of the machine does not look like a mistake.
+        for name in list(variants)[:: 1 if repeat % 2 == 0 else -1]:
+            place = folder / f"{job.workload.name}_{job.regime}_{job.seed}_{name or 'on'}_{repeat}"
+            arguments = [job.workload.name, "--regime", job.regime, "--seed", str(job.seed)]
+            run = lab.run([*arguments, "--on", *sorted(variants[name])], place)
+            lines |= run["lines"]
+            runs[name].append(evaluated(place, run))
+            shutil.rmtree(place / "recording")
+    cells = []
+    for injection in job.workload.injections:
+        kinds = tuple(kind for cause in injection.causes for kind in _KINDS.get(cause, (cause,)))
+        names = (job.workload.name, injection.name, job.regime, job.seed)
+        to_blame = {(file, line) for file, line in lines[injection.name]}
+        cells.append(cell_of(names, injection.causes, kinds, to_blame, runs[""], runs[injection.name]))
+    return cells, runs[""]
+
+
+def jobs(chosen: argparse.Namespace) -> Iterator[Job]:
+    """All of them, in order."""
+    names = chosen.only or (QUICK if chosen.quick else list(WORKLOADS))
+    regimes = chosen.regimes or (["balanced"] if chosen.quick else ["ahead", "balanced", "sync"])
+    for seed in chosen.seeds:
+        for name in names:
+            workload = WORKLOADS[name]
+            for regime in workload.regimes if not set(regimes) & set(workload.regimes) else regimes:
+                if regime in workload.regimes:
+                    yield Job(workload, regime, seed)
+
+
+def row_of(cell: Cell) -> dict[str, Any]:
+    """One cell for the JSON line; times in ms per step."""
+    scores = {}
+    for method in METHODS:
+        one = cell.scores[method]
+        scores[method] = {
+            "right_frac": _share(one.right_ns, cell), "line_frac": _share(one.line_ns, cell),
+            "wrong_frac": _share(one.wrong_ns + one.over_ns, cell),
+            "rises_ms": {cause: _ms(value) for cause, value in one.rises.items() if abs(value) > 20_000},
+        }  # fmt: skip
+    return {
+        "workload": cell.workload, "injection": cell.injection, "regime": cell.regime, "seed": cell.seed,
+        "causes": list(cell.causes), "truth_ms": _ms(cell.truth_ns), "noise_ms": _ms(cell.noise_ns),
+        "gain_ms": _ms(cell.gain_ns), "moved_ms": _ms(cell.moved_ns), "predicted_ms": _ms(cell.predicted_ns),
+        "scored": cell.scored, "sum_off_ns": cell.sum_off_ns, **scores,
+    }  # fmt: skip
+
+
+def _ms(value: float) -> float:
+    return round(value / 1e6, 3)
+
+
+def _share(value: float, cell: Cell) -> float | None:
+    return round(value / cell.truth_ns, 3) if cell.truth_ns > 0 else None
+
+
+def text_of(cell: Cell) -> str:
+    """One cell as a line of the table."""
+    row = row_of(cell)
+    name = f"{cell.workload}/{cell.injection}"
+    head = f"| {name:32} | {cell.regime:8} | {row['truth_ms']:8.2f} | {row['noise_ms']:6.2f} |"
+    if not cell.scored:
+        return f"{head} not scored |"
+    shares = [row["ours"][key] for key in ("right_frac", "line_frac", "wrong_frac")]
+    shares += [row[method]["right_frac"] for method in METHODS[1:]]
+    wrong = sorted(((v, c) for c, v in row["ours"]["rises_ms"].items() if c not in cell.causes and v > 0), reverse=True)
+    note = ", ".join(f"{cause} {value:.2f}" for value, cause in wrong[:3])
+    return head + "".join(f" {share:5.2f} |" for share in shares) + f" {note} |"
+
+
+HEADER = (
+    "| workload/mistake | regime | truth ms | noise ms | ours: cause | line | wrong "
+    "| sweep: cause | gaps: cause | wrong is |\n"
+    "|---|---|---|---|---|---|---|---|---|---|"
+)
+
+
+def summary_lines(cells: list[Cell]) -> Iterator[str]:
+    """What follows the table of cells: totals by method, by cause, and our confusion matrix."""
+    yield "\n| method | right cause | right line | precision | wrong | mean over cells |\n|---|---|---|---|---|---|"
+    for method in METHODS:
+        total = totals(cells, method)
+        keys = ("right_cause_frac", "right_line_frac", "precision_frac", "wrong_frac", "mean_cell_right_frac")
+        yield f"| {method} | " + " | ".join(str(total[key]) for key in keys) + " |"
+    yield "\n| true cause | cells | right cause | right line | precision |\n|---|---|---|---|---|"
+    for cause, total in by_cause(cells, "ours").items():
+        shares = " | ".join(str(total[key]) for key in ("right_cause_frac", "right_line_frac", "precision_frac"))
+        yield f"| {cause} | {total['cells']} | {shares} |"
+    matrix = confusion(cells, "ours")
+    said = sorted({cause for row in matrix.values() for cause, value in row.items() if abs(value) > 50_000})
+    yield "\nms per step, true cause down, our cause across:\n\n| | " + " | ".join(said) + " |"
+    yield "|---" * (len(said) + 1) + "|"
+    for cause, row in matrix.items():
+        yield f"| {cause} | " + " | ".join(f"{row.get(name, 0) / 1e6:.2f}" for name in said) + " |"
+
+
+def main() -> None:
+    """The command."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--quick", action="store_true", help="A few workloads, one regime, two repeats.")
+    parser.add_argument("--seeds", type=int, nargs="+", default=[11])
+    parser.add_argument("--repeats", type=int, help="3 unless --quick.")
+    parser.add_argument("--only", nargs="+", choices=sorted(WORKLOADS), metavar="WORKLOAD")
+    parser.add_argument("--regimes", nargs="+", choices=["ahead", "balanced", "sync"])
+    parser.add_argument("--json", action="store_true", help="Nothing but the JSON line.")
+    chosen = parser.parse_args()
+    show = (lambda text: None) if chosen.json else (lambda text: print(text, flush=True))
+    began, cells, clean, failed = time.perf_counter(), [], [], []
+    show(HEADER)
+    with tempfile.TemporaryDirectory(prefix="stall_lab_") as folder, runner() as lab:
+        for job in jobs(chosen):
+            try:
+                found, runs = measured(job, chosen.repeats or (2 if chosen.quick else 3), lab, Path(folder))
+            except RunError as error:
+                failed.append(f"{job.workload.name} {job.regime} {job.seed}")
+                print(error, file=sys.stderr)
+                continue
+            cells += found
+            for cell in found:
+                show(text_of(cell))
+            if not job.workload.injections:
+                said = sorted({text for run in runs for _, _, text in run.findings})
+                clean.append({"workload": job.workload.name, "regime": job.regime, "seed": job.seed, "findings": said})
+                show(f"| {job.workload.name:32} | {job.regime:8} | findings: {', '.join(said) or 'none'} |")
+    for line in summary_lines(cells):
+        show(line)
+    show(f"\nrows less engine log, at most: {max((cell.sum_off_ns for cell in cells), default=0)} ns in a run")
+    show(f"{time.perf_counter() - began:.0f} s; failed: {failed or 'none'}\n")
+    result = {
+        "total": totals(cells, "ours"), "priority_sweep": totals(cells, "priority_sweep"),
+        "stream_gaps": totals(cells, "stream_gaps"), "by_cause": by_cause(cells, "ours"), "clean": clean,
+        "failed": failed, "cells": [row_of(cell) for cell in cells],
+    }  # fmt: skip
+    print(json.dumps(result))
+
+
+if __name__ == "__main__":
+    main()

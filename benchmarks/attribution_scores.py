@@ -1,0 +1,180 @@
+"""Compares what a method says of runs with a mistake and without to what the device itself says of them."""
+
+from __future__ import annotations
+
+import statistics
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+Key = tuple[str, str | None, int | None]
+"""Cause, file name, line."""
+
+NOISE_FACTOR = 3
+LEAST_NOISE_NS = 20_000
+"""Per step; two or three repeats can agree by accident."""
+
+
+@dataclass
+class Evaluation:
+    """One run. Times per step, in ns.
+
+    Attributes:
+        idle_ns: By the engine log.
+        window_ns: By the engine log.
+        methods: Per method its idle time by cause and line.
+        sum_off_ns: How far our rows are from the idle time of the engine log, in all steps together.
+        findings: Kind and what each would give back.
+    """
+
+    idle_ns: float
+    window_ns: float
+    methods: dict[str, dict[Key, float]]
+    sum_off_ns: int
+    findings: list[tuple[str, float, str]]
+
+
+@dataclass
+class Score:
+    """One method on one cell, ns per step.
+
+    Attributes:
+        right_ns: Under a right cause, at most the truth.
+        line_ns: Under a right cause and at a line to blame, at most the truth.
+        wrong_ns: Rises of other causes.
+        over_ns: Under a right cause beyond the truth.
+        rises: Per cause how much it rose.
+    """
+
+    right_ns: float
+    line_ns: float
+    wrong_ns: float
+    over_ns: float
+    rises: dict[str, float]
+
+
+@dataclass
+class Cell:
+    """One mistake in one regime: what it really costs, and what each method says.
+
+    Attributes:
+        truth_ns: Idle time that the mistake causes, per step, net of device work that it takes away.
+        gain_ns: By how much a step gets shorter without it.
+        noise_ns: Standard deviation of the truth between repeats.
+        predicted_ns: What our findings of the right kind would give back, with the mistake less without.
+    """
+
+    workload: str
+    injection: str
+    regime: str
+    seed: int
+    causes: tuple[str, ...]
+    truth_ns: float
+    gain_ns: float
+    moved_ns: float
+    noise_ns: float
+    predicted_ns: float
+    sum_off_ns: int
+    scores: dict[str, Score] = field(default_factory=dict)
+
+    @property
+    def scored(self) -> bool:
+        """Whether the truth stands out of the noise."""
+        return self.truth_ns >= NOISE_FACTOR * self.noise_ns
+
+
+def mean_of(evaluations: Iterable[Evaluation], method: str) -> dict[Key, float]:
+    """Mean over runs, per cause and line."""
+    total: defaultdict[Key, float] = defaultdict(float)
+    runs = list(evaluations)
+    for run in runs:
+        for key, value in run.methods[method].items():
+            total[key] += value / len(runs)
+    return total
+
+
+def score(
+    on: list[Evaluation], off: list[Evaluation], method: str, causes: tuple[str, ...],
+    lines: set[tuple[str, int]], truth_ns: float,
+) -> Score:  # fmt: skip
+    """One method: by how much each cause rises with the mistake, against the truth."""
+    rise: defaultdict[Key, float] = defaultdict(float)
+    for sign, runs in ((1, on), (-1, off)):
+        for key, value in mean_of(runs, method).items():
+            rise[key] += sign * value
+    by_cause: defaultdict[str, float] = defaultdict(float)
+    at_line = 0.0
+    for (cause, file, line), value in rise.items():
+        by_cause[cause] += value
+        if cause in causes and (file, line) in lines:
+            at_line += value
+    right = sum(by_cause[cause] for cause in causes)
+    wrong = sum(max(0.0, value) for cause, value in by_cause.items() if cause not in causes)
+    capped = min(max(right, 0.0), truth_ns)
+    line_ns = min(max(at_line, 0.0), capped)
+    return Score(capped, line_ns, wrong, max(0.0, right - truth_ns), dict(by_cause))
+
+
+def cell_of(
+    names: tuple[str, str, str, int], causes: tuple[str, ...], kinds: tuple[str, ...], lines: set[tuple[str, int]],
+    on: list[Evaluation], off: list[Evaluation],
+) -> Cell:  # fmt: skip
+    """The cell of one mistake from its paired repeats."""
+    pairs = list(zip(on, off, strict=True))
+    moved = statistics.fmean(max(0.0, (b.window_ns - b.idle_ns) - (a.window_ns - a.idle_ns)) for a, b in pairs)
+    differences = [a.idle_ns - b.idle_ns for a, b in pairs]
+    noise = statistics.stdev(differences) if len(pairs) > 1 else float("inf")
+    predicted = [
+        statistics.fmean(sum(gain for kind, gain, _ in run.findings if kind in kinds) for run in runs)
+        for runs in (on, off)
+    ]
+    cell = Cell(
+        *names, causes, statistics.fmean(differences) - moved,
+        statistics.fmean(a.window_ns - b.window_ns for a, b in pairs), moved, max(noise, LEAST_NOISE_NS), predicted[0] - predicted[1], max(run.sum_off_ns for run in (*on, *off)),
+    )  # fmt: skip
+    for method in on[0].methods:
+        cell.scores[method] = score(on, off, method, causes, lines, max(cell.truth_ns, 0.0))
+    return cell
+
+
+def totals(cells: list[Cell], method: str) -> dict[str, Any]:
+    """Over the scored cells, weighted by time."""
+    scored = [cell for cell in cells if cell.scored]
+    truth = sum(cell.truth_ns for cell in scored)
+    scores = [cell.scores[method] for cell in scored]
+    right = sum(one.right_ns for one in scores)
+    wrong = sum(one.wrong_ns + one.over_ns for one in scores)
+    return {
+        "right_cause_frac": _frac(right, truth),
+        "right_line_frac": _frac(sum(one.line_ns for one in scores), truth),
+        "precision_frac": _frac(right, right + wrong),
+        "wrong_frac": _frac(wrong, truth),
+        "mean_cell_right_frac": _frac(
+            sum(_frac(c.scores[method].right_ns, c.truth_ns) or 0 for c in scored), len(scored)
+        ),
+        "cells": len(scored),
+        "unscored": len(cells) - len(scored),
+    }
+
+
+def by_cause(cells: list[Cell], method: str) -> dict[str, dict[str, Any]]:
+    """The same for the cells of each cause."""
+    groups: defaultdict[str, list[Cell]] = defaultdict(list)
+    for cell in cells:
+        groups[" or ".join(cell.causes)].append(cell)
+    return {cause: totals(group, method) for cause, group in sorted(groups.items())}
+
+
+def confusion(cells: list[Cell], method: str) -> dict[str, dict[str, float]]:
+    """Per true cause how much time the method puts under which cause, in ns per step, over the scored cells."""
+    table: defaultdict[str, defaultdict[str, float]] = defaultdict(lambda: defaultdict(float))
+    for cell in cells:
+        if cell.scored:
+            for cause, value in cell.scores[method].rises.items():
+                table[" or ".join(cell.causes)][cause] += value
+    return {truth: dict(row) for truth, row in table.items()}
+
+
+def _frac(part: float, whole: float) -> float | None:
+    return round(part / whole, 4) if whole else None
