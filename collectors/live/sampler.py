@@ -15,6 +15,9 @@ import time
 from ...profiler.recording.collector import CaptureContext
 from .thread_times import ScheduleReader, ThreadTimes, state_between
 
+SCHEDULE_EVERY = 5
+"""The scheduler's numbers are read with every so-many-th sample: the kernel itself renews them every few ms."""
+
 COLLECTS_WHILE_ALLOCATING = sys.version_info < (3, 12)
 """Before 3.12 making a frame object could set off a garbage collection, whose callbacks let the watched thread run on:
 the frame object then points to a frame that is gone, and the process ends. So collections are off for the few
@@ -33,7 +36,7 @@ class SamplerCollector:
     needs: tuple[str, ...] = ()
 
     def __init__(self) -> None:
-        self._quit = threading.Event()
+        self._quit = False
         self._thread: threading.Thread | None = None
         self._watched: dict[int, _Watched] = {}
 
@@ -56,7 +59,7 @@ class SamplerCollector:
 
     def stop(self) -> None:
         """Ends it."""
-        self._quit.set()
+        self._quit = True
         if self._thread is not None:
             self._thread.join(timeout=2.0)
         for watched in self._watched.values():
@@ -65,12 +68,13 @@ class SamplerCollector:
     def _run(self) -> None:
         period = 1.0 / self._context.settings["sample_hz"]
         due = time.monotonic()
-        while not self._quit.is_set():
+        while not self._quit:
             # A late sample is not made up for: two in a row would count one moment twice.
             due = max(due + period, time.monotonic())
-            self._quit.wait(max(0.0, due - time.monotonic()))
+            # Not Event.wait, which takes the interpreter's lock several times: each time a training thread waits.
+            time.sleep(max(0.0, due - time.monotonic()))
             sys.setprofile(None)  # torch's profiler traces every thread that is there; this one is not the program's
-            if not self._quit.is_set():
+            if not self._quit:
                 self._take()
 
     def _sample(self) -> None:
@@ -111,6 +115,7 @@ class _Watched:
 
     def __init__(self, thread_id: int) -> None:
         self.thread_id = thread_id
+        self._samples = 0
         self._before: tuple[int, ThreadTimes] | None = None
         try:
             self._reader: ScheduleReader | None = ScheduleReader(thread_id)
@@ -118,7 +123,10 @@ class _Watched:
             self._reader = None
 
     def since_last(self, now: int) -> tuple[str | None, int | None]:
-        """State and run-queue delay since the sample before; None where the kernel does not tell."""
+        """State and run-queue delay since the reading before; None between readings, and where the kernel is silent."""
+        self._samples += 1
+        if self._samples % SCHEDULE_EVERY:
+            return None, None
         times = self._reader.read() if self._reader else None
         before, self._before = self._before, (now, times) if times else None
         if before is None or times is None:

@@ -1,8 +1,9 @@
 """Rows of a recording while they are being captured: buffered in the training process, drained by the session.
 
 Appending is what the training thread pays for, so a row is one append to a deque, which needs no lock. Ids are handed
-out here. Slices of one thread nest by what is open when they begin, and stand in lane 1 of the thread's track: lane 0
-is torch.profiler's, whose slices are converted later by another process and nest among themselves.
+out here. Slices of one thread nest by what is open when they begin, and stand in a lane of their own on the
+thread's track: the others are torch.profiler's, whose slices are converted later by another process and nest among
+themselves.
 """
 
 from __future__ import annotations
@@ -22,8 +23,8 @@ from typing import Any
 from .ids import attempt_base, thread_track_id
 from .schema import TABLES
 
-LANE = 1
-"""The lane of a thread's track that live collectors write to."""
+LANE = 1000
+"""The lane of a thread's track that live collectors write to: above all those that importers use."""
 
 MAX_FRAMES = 256
 """The innermost frames that are kept of a stack."""
@@ -271,4 +272,3 @@ class CapturedRows:
     def files_seen(self) -> set[str]:
         """The source files of every frame so far."""
         return {file for file, _function, _line_number in list(self._frames)}
-

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from stallscope.profiler.recording.captured_rows import LANE
 from tests.session.workloads import all_losses, opened, run_python
 
 PROGRAM = """
@@ -58,7 +59,7 @@ def test_compilations_recompilations_and_breaks(detail: str, tmp_path: Path) -> 
     assert run(tmp_path, "aot_eager", detail, recorded=True) == run(tmp_path, "aot_eager", detail, recorded=False)
     recording = opened(tmp_path / "run")
     slices = recording.table("slices").to_pylist()
-    ours = [row for row in slices if row["category"] == "compile" and row["lane"] == 1]
+    ours = [row for row in slices if row["category"] == "compile" and row["lane"] == LANE]
     compiled = [row for row in ours if row["kind"] == "complete"]
     assert len(compiled) >= 3
     by_id = {row["compile_id"]: json.loads(row["args"]) for row in compiled if row["args"]}

@@ -161,7 +161,8 @@ def test_samples_name_the_line_that_runs(tmp_path: Path) -> None:
     assert len(inside) >= 0.8 * len(samples)
     states = [row["state"] for row in samples if row["state"]]
     if states:  # the kernel has schedstat
-        assert states.count("running") + states.count("runnable") >= 0.5 * len(states)
+        assert len(states) <= len(samples) // 5
+        assert states.count("running") + states.count("runnable") >= 0.6 * len(states)
         assert all(row["run_delay_ns"] is None or row["run_delay_ns"] >= 0 for row in samples)
 
 
