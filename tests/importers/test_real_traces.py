@@ -11,7 +11,7 @@ import pytest
 from stallscope.profiler.recording.categories import DEVICE_WORK
 from stallscope.profiler.recording.reader import Recording
 
-from .traces import import_files, losses, rows
+from .small_traces import import_files, losses, rows
 
 FILES = (
     "a100_ddp_rank3_stacks", "a100_event_sync_multi_stream", "a100_nccl_ns_rank0", "a100_simple_add_cuda_sync",
