@@ -6,26 +6,16 @@ with each sample, from the kernel, so a thread that wanted to run and was not le
 
 from __future__ import annotations
 
-import gc
-import os
 import sys
 import threading
 import time
 
 from ...profiler.recording.collector import CaptureContext
+from .thread_stacks import StackReader, frames_in
 from .thread_times import ScheduleReader, ThreadTimes, state_between
 
 SCHEDULE_EVERY = 5
 """The scheduler's numbers are read with every so-many-th sample: the kernel itself renews them every few ms."""
-
-COLLECTS_WHILE_ALLOCATING = sys.version_info < (3, 12)
-"""Before 3.12 making a frame object could set off a garbage collection, whose callbacks let the watched thread run on:
-the frame object then points to a frame that is gone, and the process ends. So collections are off for the few
-microseconds of a look."""
-
-
-SAFE_FROM = (3, 12)
-"""Recordings on an accelerator under 3.11 have crashed with collections off as well: no sample is worth a run."""
 
 
 class SamplerCollector:
@@ -41,16 +31,13 @@ class SamplerCollector:
         self._watched: dict[int, _Watched] = {}
 
     def available(self) -> str | None:
-        """Where Python shows the frames of other threads, and looking at them is safe."""
-        if not hasattr(sys, "_current_frames"):
-            return "this Python does not show the frames of other threads"
-        if sys.version_info < SAFE_FROM and not os.environ.get("STALLSCOPE_UNSAFE_SAMPLER"):
-            return "before Python 3.12 looking at the frames of a running thread can end the process"
-        return None
+        """On Linux, whose pipes and scheduler's numbers it uses."""
+        return None if sys.platform == "linux" else "stacks are sampled on Linux only"
 
     def start(self, context: CaptureContext) -> None:
         """Starts the sampling thread."""
         self._context = context
+        self._stacks = StackReader()
         self._take = context.guarded(self.name, self._sample)
         self._thread = threading.Thread(
             target=context.guarded(self.name, self._run), name="stallscope-sampler", daemon=True
@@ -64,6 +51,7 @@ class SamplerCollector:
             self._thread.join(timeout=2.0)
         for watched in self._watched.values():
             watched.close()
+        self._stacks.close()
 
     def _run(self) -> None:
         period = 1.0 / self._context.settings["sample_hz"]
@@ -80,28 +68,18 @@ class SamplerCollector:
     def _sample(self) -> None:
         if not self._context.active:
             return
-        collects = COLLECTS_WHILE_ALLOCATING and gc.isenabled()
-        if collects:
-            gc.disable()
-        try:
-            self._look()
-        finally:
-            if collects:
-                gc.enable()
-
-    def _look(self) -> None:
         rows = self._context.rows
-        frames = sys._current_frames()
         now = rows.now()
+        stacks = self._stacks.read()
         for thread in tuple(self._context.training_threads):
-            frame = frames.get(thread)
-            if frame is None:
+            text = stacks.get(thread)
+            if text is None:
                 continue
             watched = self._watched.get(thread) or self._watch(thread)
             state, delay = watched.since_last(now)
             rows.append(
-                "samples", track_id=rows.thread_track(watched.thread_id), ts=now, stack_id=rows.stack_of(frame),
-                state=state, run_delay_ns=delay,
+                "samples", track_id=rows.thread_track(watched.thread_id), ts=now,
+                stack_id=rows.stack_of_text(text, frames_in), state=state, run_delay_ns=delay,
             )  # fmt: skip
 
     def _watch(self, thread: int) -> _Watched:

@@ -13,7 +13,7 @@ import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
@@ -74,6 +74,7 @@ class CapturedRows:
         self._counter_tracks: dict[tuple[Any, ...], int] = {}
         self._frames: dict[tuple[str, str, int], int] = {}
         self._stacks: dict[tuple[int, ...], int | None] = {}
+        self._texts: dict[bytes, int | None] = {}
         self._kept_alive: list[CodeType] = []
         self._open: dict[int, list[OpenSlice]] = {}
         self._lock = threading.RLock()
@@ -243,6 +244,30 @@ class CapturedRows:
         with self._lock:
             return self._intern(key, frames)
 
+    def stack_of_text(self, text: bytes, frames_in: Callable[[bytes], list[tuple[str, int, str]]]) -> int | None:
+        """The stack that a text stands for; ``frames_in`` gives its frames, innermost first, the first time it occurs."""
+        if text in self._texts:
+            return self._texts[text]
+        with self._lock:
+            if len(self._texts) >= MAX_STACKS:
+                self.stacks_left_out += 1
+                return None
+            ids = []
+            for file, line, function in frames_in(text):
+                if file == PROGRAM_RUNNER:
+                    break
+                if not file.startswith(OWN_FOLDERS):
+                    ids.append(self._frame(file, line, function))
+            self._texts[text] = self._add_stack(ids)
+        return self._texts[text]
+
+    def _add_stack(self, innermost_first: list[int]) -> int | None:
+        if not innermost_first:
+            return None
+        stack_id = next(self._stack_ids)
+        self.append("stacks", stack_id=stack_id, frame_ids=innermost_first[::-1])
+        return stack_id
+
     def _intern(self, key: tuple[int, ...], frames: list[FrameType]) -> int | None:
         if len(self._stacks) >= MAX_STACKS:
             self.stacks_left_out += 1
@@ -253,20 +278,15 @@ class CapturedRows:
             if one.f_code.co_filename == PROGRAM_RUNNER:
                 break
             if not one.f_code.co_filename.startswith(OWN_FOLDERS):
-                ids.append(self._frame(one.f_code, one.f_lineno))
-        stack_id = next(self._stack_ids) if ids else None
-        if stack_id is not None:
-            self.append("stacks", stack_id=stack_id, frame_ids=ids[::-1])
-        self._stacks[key] = stack_id
-        return stack_id
+                ids.append(self._frame(one.f_code.co_filename, one.f_lineno, one.f_code.co_qualname))
+        self._stacks[key] = self._add_stack(ids)
+        return self._stacks[key]
 
-    def _frame(self, code: CodeType, line: int | None) -> int:
-        key = (code.co_filename, code.co_qualname, line or 0)
+    def _frame(self, file: str, line: int | None, function: str) -> int:
+        key = (file, function, line or 0)
         if key not in self._frames:
             self._frames[key] = next(self._frame_ids)
-            self.append(
-                "frames", frame_id=self._frames[key], file=code.co_filename, line=line, function=code.co_qualname
-            )
+            self.append("frames", frame_id=self._frames[key], file=file, line=line, function=function)
         return self._frames[key]
 
     def files_seen(self) -> set[str]:

@@ -22,7 +22,7 @@ SELDOM = {
               "_follow_window", "_first_use", "_awaiting_no_more", "on_suspend", "on_resume", "_has_grown"},
     "compile": {"_compile_begins", "_compile_ends", "_instant"},
     "collectives": {"_described_by_torch", "_end", "_wait_begins", "_wait_ends", "_group", "_add", "_finish",
-                    "_note_of_call", "_note_of_entry"},
+                    "_note_of_call", "_note_of_entry", "_was_traced"},
     "device_counters": {"_describe", "_look_for_trouble"},
     "steps": {"_is_the_range", "_range_ended"},
     "gc": {"_seen"},
