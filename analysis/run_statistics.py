@@ -144,7 +144,7 @@ def _quantiles() -> tuple[float, ...]:
     from scipy import stats
 
     freedom = 2 * np.arange(MINIMUM_RUNS, MOST_RUNS + 1) - 2
-    return tuple(float(value) for value in stats.t.ppf((1 + CONFIDENCE) / 2, freedom))
+    return tuple(np.asarray(stats.t.ppf((1 + CONFIDENCE) / 2, freedom)).tolist())
 
 
 def _runs_needed(difference: float, sd: float, inner: float, outer: float) -> int | None:

@@ -187,8 +187,15 @@ def main() -> None:
     parser.add_argument("--regimes", nargs="+", choices=["ahead", "balanced", "sync"])
     parser.add_argument("--json", action="store_true", help="Nothing but the JSON line.")
     chosen = parser.parse_args()
-    show = (lambda text: None) if chosen.json else (lambda text: print(text, flush=True))
-    began, cells, clean, failed = time.perf_counter(), [], [], []
+
+    def show(text: str) -> None:
+        if not chosen.json:
+            print(text, flush=True)
+
+    began = time.perf_counter()
+    cells: list[Cell] = []
+    clean: list[dict[str, Any]] = []
+    failed: list[str] = []
     show(HEADER)
     with tempfile.TemporaryDirectory(prefix="stall_lab_") as folder, runner() as lab:
         for job in jobs(chosen):

@@ -130,9 +130,15 @@ def cell_of(
         for runs in (on, off)
     ]
     cell = Cell(
-        *names, causes, statistics.fmean(differences) - moved,
-        statistics.fmean(a.window_ns - b.window_ns for a, b in pairs), moved, max(noise, LEAST_NOISE_NS), predicted[0] - predicted[1], max(run.sum_off_ns for run in (*on, *off)),
-    )  # fmt: skip
+        *names,
+        causes=causes,
+        truth_ns=statistics.fmean(differences) - moved,
+        gain_ns=statistics.fmean(a.window_ns - b.window_ns for a, b in pairs),
+        moved_ns=moved,
+        noise_ns=max(noise, LEAST_NOISE_NS),
+        predicted_ns=predicted[0] - predicted[1],
+        sum_off_ns=max(run.sum_off_ns for run in (*on, *off)),
+    )
     for method in on[0].methods:
         cell.scores[method] = score(on, off, method, causes, lines, max(cell.truth_ns, 0.0))
     return cell

@@ -3,8 +3,8 @@
     stallscope record -o runs/demo samples/demo_training.py
 
 It trains a transformer of four layers on random tokens, on the simulated accelerator (a real PyTorch device, built on
-first use), or on the CPU where there is no C++ compiler. The data set tokenises in the training process, and the loss is
-read back in every step.
+first use), or on the CPU where there is no C++ compiler. The data set tokenises in the training process, and the loss
+is read back in every step.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def main() -> None:
     for step, (tokens, labels) in zip(range(steps), DataLoader(Reviews(), batch_size=32), strict=False):
         loss = nn.functional.cross_entropy(model(tokens.to(where)), labels.to(where))
         optimizer.zero_grad()
-        loss.backward()
+        loss.backward()  # type: ignore[no-untyped-call]
         optimizer.step()
         value = loss.item()  # the second mistake: waits for the device in every step
         if step % 10 == 0:

@@ -48,10 +48,11 @@ KINDS: tuple[tuple[re.Pattern[str], str], ...] = tuple(
 _ELEMENT_BYTES = {
     name: size
     for size, names in (
-        (8, "double float64 long int64"),
-        (4, "float float32 int int32"),
-        (2, "bfloat16 half float16 short int16"),
-        (1, "byte uint8 char int8 bool float8_e4m3fn float8_e5m2"),
+        (16, "complexdouble"),
+        (8, "double float64 long int64 uint64 complexfloat"),
+        (4, "float float32 int int32 uint32 complexhalf"),
+        (2, "bfloat16 half float16 short int16 uint16"),
+        (1, "byte uint8 char int8 bool float8_e4m3fn float8_e4m3fnuz float8_e5m2 float8_e5m2fnuz float8_e8m0fnu"),
     )
     for name in names.split()
 }
@@ -61,6 +62,7 @@ _GROUP_KINDS = (
     ("pipeline", "pp"), ("pp", "pp"), ("expert", "ep"), ("ep", "ep"),
 )  # fmt: skip
 _BACKEND_SLICE = re.compile(r"^(?:gloo|mpi|ucc|ccl):")
+_DESCRIBING = frozenset({"Collective name", "Process Group Name", "Seq"})
 _MOST_RANKS = 1 << 20
 _DEEPEST = 64
 
@@ -169,9 +171,13 @@ def _outermost(slices: Slices, rows: npt.NDArray[np.int64], communicates: npt.ND
 
 
 def _described(slices: Slices, calls: npt.NDArray[np.int64], parts: npt.NDArray[np.int64]) -> list[dict[str, Any]]:
-    """The args that describe each collective: the device part's, else those of ``record_param_comms`` in the call."""
+    """The args that describe each collective: the device part's, and those of ``record_param_comms`` in its call.
+
+    A part's own args count first; what they lack is taken from the record, unless that is of another collective, as in
+    a call that starts several.
+    """
     own = _args(slices, parts)
-    wanted = {n for n, args in enumerate(own) if "Collective name" not in args and calls[n] >= 0}
+    wanted = {n for n, args in enumerate(own) if calls[n] >= 0 and not args.keys() >= _DESCRIBING}
     inside = np.full(calls.size, -1, np.int64)
     recorders = np.flatnonzero(slices.pairs.named("record_param_comms")[slices.pair]) if len(slices) else calls
     outer = _outermost(slices, recorders, slices.pairs.in_categories("collective"))
@@ -179,7 +185,12 @@ def _described(slices: Slices, calls: npt.NDArray[np.int64], parts: npt.NDArray[
     for n in wanted:
         inside[n] = recorder_of.get(int(calls[n]), int(calls[n]))
     fallback = _args(slices, inside)
-    return [{**fallback[n], **args} if n in wanted else args for n, args in enumerate(own)]
+    return [_joined(args, fallback[n]) if n in wanted else args for n, args in enumerate(own)]
+
+
+def _joined(own: dict[str, Any], record: dict[str, Any]) -> dict[str, Any]:
+    name = "Collective name"
+    return own if name in own and record.get(name, own[name]) != own[name] else record | own
 
 
 def _args(slices: Slices, rows: npt.NDArray[np.int64]) -> list[dict[str, Any]]:

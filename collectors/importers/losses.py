@@ -42,7 +42,7 @@ DETAILS: dict[str, str] = {
     "device_op_before_launch": "device operations that start before the call that launched them",
     "overlapping_slices": "slices that overlap another of their track without nesting: drawn in a lane of their own",
     "rank_guessed": "the file does not say which rank it is",
-    "several_ranks_in_one_file": "ranks in this file, told apart by the names of its processes; the others are the lowest",
+    "several_ranks_in_one_file": "ranks in this file, told apart by its processes' names; the others are the lowest",
 }
 
 

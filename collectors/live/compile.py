@@ -1,7 +1,7 @@
 """torch.compile: each compilation with its place, its cost, why it was compiled again, and where the graph broke.
 
-From torch._dynamo: callbacks for begin and end, ``CompilationMetrics`` for the phases, and its counters for graph breaks and
-cache hits. Nothing of it runs outside compilation. Backends that count their own caches are asked as well.
+From torch._dynamo: callbacks for begin and end, ``CompilationMetrics`` for the phases, and its counters for graph
+breaks and cache hits. Nothing of it runs outside compilation. Backends that count their own caches are asked as well.
 """
 
 from __future__ import annotations

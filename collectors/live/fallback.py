@@ -1,8 +1,8 @@
 """Ops that the backend itself says it ran on the CPU.
 
-Most backends leave a signature in the trace (``aten::_to_cpu`` under the op) that the analysis finds without any collector. A
-backend that keeps a list of its own is asked for it here: names as they appear, without counts or times, since the list has
-none. A copy to the CPU that the program asked for (``.cpu()``, ``.item()``) is in no such list.
+Most backends leave a signature in the trace (``aten::_to_cpu`` under the op) that the analysis finds without any
+collector. A backend that keeps a list of its own is asked for it here: names as they appear, without counts or times,
+since the list has none. A copy to the CPU that the program asked for (``.cpu()``, ``.item()``) is in no such list.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""torch's flight recorder: every collective that was enqueued, also those that C++ enqueues (DistributedDataParallel)."""
+"""torch's flight recorder: every collective that was enqueued, also those that C++ enqueues (as DDP does)."""
 
 from __future__ import annotations
 
@@ -11,9 +11,21 @@ ENTRIES = 2000
 """How many collectives it keeps; read before it can be overrun at two thousand a second."""
 
 ELEMENT_BYTES = {
-    "Byte": 1, "Char": 1, "Short": 2, "Int": 4, "Long": 8, "Half": 2, "Float": 4, "Double": 8, "Bool": 1, "BFloat16": 2,
-    "ComplexFloat": 8, "ComplexDouble": 16, "Float8_e4m3fn": 1, "Float8_e5m2": 1,
-}  # fmt: skip
+    "Byte": 1,
+    "Char": 1,
+    "Short": 2,
+    "Int": 4,
+    "Long": 8,
+    "Half": 2,
+    "Float": 4,
+    "Double": 8,
+    "Bool": 1,
+    "BFloat16": 2,
+    "ComplexFloat": 8,
+    "ComplexDouble": 16,
+    "Float8_e4m3fn": 1,
+    "Float8_e5m2": 1,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,12 +73,17 @@ def parse(dumped: dict[str, Any], record: int) -> list[Entry]:
         inputs = told.get("input_dtypes") or []
         found.append(
             Entry(
-                told["record_id"], str((told.get("process_group") or ["?"])[0]), int(told.get("collective_seq_id") or 0),
-                str(told.get("profiling_name", "")), int(told["time_created_ns"]),
-                _bytes(told.get("input_sizes"), inputs), _bytes(told.get("output_sizes"), told.get("output_dtypes")),
-                str(inputs[0]) if inputs else None, bool(told.get("is_p2p")),
+                told["record_id"],
+                str((told.get("process_group") or ["?"])[0]),
+                int(told.get("collective_seq_id") or 0),
+                str(told.get("profiling_name", "")),
+                int(told["time_created_ns"]),
+                _bytes(told.get("input_sizes"), inputs),
+                _bytes(told.get("output_sizes"), told.get("output_dtypes")),
+                str(inputs[0]) if inputs else None,
+                bool(told.get("is_p2p")),
             )
-        )  # fmt: skip
+        )
     return sorted(found, key=lambda entry: entry.record)
 
 

@@ -1,9 +1,9 @@
 """Where torch's profiler can be started and stopped: not in a backward pass, and not below torch.compile.
 
 The autograd engine puts the thread's state back when a node has run, and the profiler's is part of it: a session that
-was ended meanwhile comes back half alive, and the process ends (torch 2.13). Python runs inside a backward pass in hooks,
-in custom functions, and where a backward graph is compiled. Starting with Python stacks looks at every frame of the
-thread, and those that torch.compile runs are not all real ones.
+was ended meanwhile comes back half alive, and the process ends (torch 2.13). Python runs inside a backward pass in
+hooks, in custom functions, and where a backward graph is compiled. Starting with Python stacks looks at every frame of
+the thread, and those that torch.compile runs are not all real ones.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ from typing import Any
 
 from ...profiler.recording.collector import CaptureContext
 from .patching import Patches
-
 
 _COMPILER = "/torch/_dynamo/"
 

@@ -189,7 +189,7 @@ class TorchCollector:
         with_stack = OPTIONS[self._detail].get("with_stack", False)
         counted = settings["segment_events"] * MEMORY_PER_EVENT[with_stack]
         limit = settings["segment_bytes"] if self._bytes_per_step and not quiet else counted
-        return _resident_bytes() - self._memory_at_start > min(limit, settings["segment_bytes"])
+        return bool(_resident_bytes() - self._memory_at_start > min(limit, settings["segment_bytes"]))
 
     def on_suspend(self, reason: str) -> None:
         """Ends the segment where Python's calls are traced: an import alone makes a million of them."""
@@ -287,7 +287,7 @@ class TorchCollector:
         self._profiler = profiler
         try:
             with self._foreign.own_call():
-                profiler.__enter__()
+                profiler.__enter__()  # type: ignore[no-untyped-call]
         except BaseException:
             self._profiler = None
             raise
@@ -321,7 +321,7 @@ class TorchCollector:
         told["world_size"] = distributed.get_world_size()
         with contextlib.suppress(AttributeError, RuntimeError):  # older torch
             told["pg_config"] = distributed.distributed_c10d._get_all_pg_configs()
-        torch.autograd._add_metadata_json("distributedInfo", json.dumps(told, default=str))
+        torch.autograd._add_metadata_json("distributedInfo", json.dumps(told, default=str))  # type: ignore[attr-defined]
 
     def _end(self, *, keep: bool = True) -> None:
         """Stops torch's profiler, exports what it saw, and hands that to the converter."""

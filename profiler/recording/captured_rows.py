@@ -245,7 +245,7 @@ class CapturedRows:
             return self._intern(key, frames)
 
     def stack_of_text(self, text: bytes, frames_in: Callable[[bytes], list[tuple[str, int, str]]]) -> int | None:
-        """The stack that a text stands for; ``frames_in`` gives its frames, innermost first, the first time it occurs."""
+        """The stack that a text stands for; ``frames_in`` gives its frames, innermost first, the first time."""
         if text in self._texts:
             return self._texts[text]
         with self._lock:

@@ -1,8 +1,8 @@
 """What the program knew of its collectives, for the trace of them that is converted later.
 
 torch's trace of a gloo collective has its true duration and no group, number or size; the program has those and no
-duration. So the collector notes them in ``raw/collectives.jsonl``, and conversion joins the two: the n-th call of a kind
-is the n-th slice of that kind that starts after it.
+duration. So the collector notes them in ``raw/collectives.jsonl``, and conversion joins the two: the n-th call of a
+kind is the n-th slice of that kind that starts after it.
 """
 
 from __future__ import annotations

@@ -99,8 +99,8 @@ class Collector(Protocol):
     """One source. Besides these methods, a collector may have any of some hooks.
 
     ``on_step(step: StepEnd)`` is called on the training thread at each step's end; ``on_tick()`` on a thread of the
-    session, about five times a second; ``on_full()`` when the recording may grow no more; ``on_segment(segment)`` before a
-    segment of torch's trace is converted; ``on_suspend(reason)`` and
+    session, about five times a second; ``on_full()`` when the recording may grow no more; ``on_segment(segment)``
+    before a     segment of torch's trace is converted; ``on_suspend(reason)`` and
     ``on_resume()`` around what is not to be traced.
 
     Attributes:

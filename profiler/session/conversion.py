@@ -1,6 +1,4 @@
-"""The converter process, as the program's process sees it: started at the first segment, fed by its stdin, never waited
-for while the program runs.
-"""
+"""The converter process, as the program's process sees it: started at the first segment, never waited for."""
 
 from __future__ import annotations
 

@@ -31,12 +31,12 @@ class ImportWatch:
 
     def install(self) -> None:
         """Puts itself before the other finders."""
-        sys.meta_path.insert(0, self)  # type: ignore[arg-type]
+        sys.meta_path.insert(0, self)
 
     def remove(self) -> None:
         """Takes itself out again; repeatable."""
         if self in sys.meta_path:
-            sys.meta_path.remove(self)  # type: ignore[arg-type]
+            sys.meta_path.remove(self)
 
     def find_spec(
         self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
@@ -60,7 +60,7 @@ class ImportWatch:
 
         def exec_module(module: ModuleType) -> None:
             with contextlib.suppress(AttributeError):
-                del loader.exec_module  # type: ignore[method-assign]
+                del loader.exec_module
             self._begins(name)
             try:
                 run(module)

@@ -22,7 +22,7 @@ from .settings import Settings
 
 
 def default_folder(program: str) -> Path:
-    """Where a program is recorded to if nothing else is said: below ``runs``, the same folder in every rank of a job."""
+    """Where a program is recorded if nothing else is said: below ``runs``, the same folder in every rank."""
     stem = Path(program).stem or "program"
     run_id = place_in_job().run_id
     if run_id is None:
@@ -68,7 +68,7 @@ def record_program(
     try:
         run_program(code, module)
         _join_threads()
-    except BaseException as raised:
+    except BaseException as raised:  # noqa: BLE001 - the program's own end: shown below, never lost
         error = without_our_frames(raised)
     if error is not None and not isinstance(error, SystemExit):
         sys.excepthook(type(error), error, error.__traceback__)

@@ -13,9 +13,19 @@ from collections.abc import Iterable, Mapping, Sequence
 MASK = "***"
 
 _SECRET_ENDINGS = (
-    "token", "secret", "secrets", "password", "passwd", "passphrase", "credential", "credentials", "apikey", "accesskey",
-    "privatekey", "secretkey",
-)  # fmt: skip
+    "token",
+    "secret",
+    "secrets",
+    "password",
+    "passwd",
+    "passphrase",
+    "credential",
+    "credentials",
+    "apikey",
+    "accesskey",
+    "privatekey",
+    "secretkey",
+)
 _SECRET_WORDS = {"key", "pwd", "pass", "auth", "authorization", "bearer", "cookie"}
 _COUNTING_WORDS = {"max", "min", "num", "n", "per", "new", "total", "eos", "bos", "pad", "unk", "mask", "special"}
 """With one of these, a token is a piece of text."""

@@ -66,7 +66,7 @@ def train(trace: Path) -> None:
             tokens, labels = next(batches)
             loss = nn.functional.cross_entropy(model(tokens), labels)
             optimizer.zero_grad()
-            loss.backward()
+            loss.backward()  # type: ignore[no-untyped-call]
             optimizer.step()
             print(f"loss {loss.item():.3f}")
             prof.step()

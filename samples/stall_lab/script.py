@@ -156,8 +156,8 @@ def write_script(workload: Workload, regime: Regime, seed: int, on: frozenset[st
 def _slots(workload: Workload, on: frozenset[str]) -> dict[str, list[str]]:
     """The code of each slot, marks followed by the name of their injection."""
     slots: dict[str, list[str]] = {slot: [] for slot in SLOTS}
-    for slot, code in workload.slots.items():
-        slots[slot].append(code)
+    for slot, text in workload.slots.items():
+        slots[slot].append(text)
     for injection in workload.injections:
         for slot, code in injection.slots.items():
             text = code.on if injection.name in on else code.off

@@ -1,8 +1,8 @@
 """Runs workloads one after the other, each in a process of its own that starts with torch already imported.
 
 Reads the arguments of ``stall_lab.run`` as one JSON list a line, and answers each with a JSON object: ``status`` (of
-the process) and ``wall_s``. Every run is a fork of a process that has imported and registered things and done nothing else:
-no thread of the device, of autograd or of OpenMP was ever started in it.
+the process) and ``wall_s``. Every run is a fork of a process that has imported and registered things and done nothing
+else: no thread of the device, of autograd or of OpenMP was ever started in it.
 """
 
 from __future__ import annotations

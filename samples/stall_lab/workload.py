@@ -76,3 +76,8 @@ class Workload:
 def delay_ms(rng: random.Random, regime: Regime) -> float:
     """A delay of the host in every step that costs the device 3 to 8 ms, about."""
     return regime.slack_ms + rng.uniform(3, 8)
+
+
+def gated(op: str) -> str:
+    """Code after a layer that scales it by ``op`` of a small ``gate``: one number for each row of the batch."""
+    return f"if place >= $position:\n    gate = x.mean(1, keepdim=True)\n    gate = {op}\n    x = x * (1 + gate)"

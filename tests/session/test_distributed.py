@@ -110,10 +110,13 @@ def check(folder: Path) -> None:
         assert {row["group_id"] for row in rows} <= {group["group_id"] for group in groups}
         assert "collectives_missed" not in {row["kind"] for row in all_losses(recording)}
     both = [
-        {(row["kind"], row["sequence_number"]) for row in recording.table("collectives", ranks=rank).to_pylist()
-         if row["sequence_number"] is not None}
+        {
+            (row["kind"], row["sequence_number"])
+            for row in recording.table("collectives", ranks=rank).to_pylist()
+            if row["sequence_number"] is not None
+        }
         for rank in (0, 1)
-    ]  # fmt: skip
+    ]
     assert both[0] == both[1]
 
 
@@ -126,9 +129,7 @@ def test_the_context_manager_under_torchrun(tmp_path: Path, plain_losses: list[l
 
 def test_record_under_torchrun(tmp_path: Path, plain_losses: list[list[float]]) -> None:
     (tmp_path / "train.py").write_text(TRAIN + "train()\n")
-    ran, losses = torchrun(
-        tmp_path, "-m", "stallscope", "record", "-o", "run", "--detail", "low", "train.py"
-    )  # fmt: skip
+    ran, losses = torchrun(tmp_path, "-m", "stallscope", "record", "-o", "run", "--detail", "low", "train.py")
     assert losses == plain_losses
     check(tmp_path)
     assert "run: 6 steps recorded" in ran.stderr  # type: ignore[attr-defined]
@@ -136,10 +137,22 @@ def test_record_under_torchrun(tmp_path: Path, plain_losses: list[list[float]]) 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "method", ["collectives._begin", "collectives._end", "collectives._wait_begins", "collectives._wait_ends",
-               "collectives._write", "collectives._group", "collectives._finish", "collectives._note_of_entry",
-               "collectives._described_by_torch", "torch._describe_job", "steps.on_step", "torch._export"],
-)  # fmt: skip
+    "method",
+    [
+        "collectives._begin",
+        "collectives._end",
+        "collectives._wait_begins",
+        "collectives._wait_ends",
+        "collectives._write",
+        "collectives._group",
+        "collectives._finish",
+        "collectives._note_of_entry",
+        "collectives._described_by_torch",
+        "torch._describe_job",
+        "steps.on_step",
+        "torch._export",
+    ],
+)
 def test_faults_under_ddp(method: str, tmp_path: Path, plain_losses: list[list[float]]) -> None:
     (tmp_path / "train.py").write_text(FAULTY)
     ran, losses = torchrun(tmp_path, "train.py", method)
@@ -158,8 +171,15 @@ def test_a_second_job_in_the_same_folder_is_refused_and_names_it(tmp_path: Path)
     )
     for expected in (0, 1):
         ran = run_python(
-            "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "train.py", cwd=tmp_path, timeout=240
-        )  # fmt: skip
+            "-m",
+            "torch.distributed.run",
+            "--standalone",
+            "--nproc-per-node",
+            "2",
+            "train.py",
+            cwd=tmp_path,
+            timeout=240,
+        )
         assert (ran.returncode != 0) == expected, ran.stderr
     assert "another run" in ran.stderr
     assert opened(tmp_path / "run").attempts(0) == (0,)

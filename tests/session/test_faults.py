@@ -1,4 +1,4 @@
-"""Every method of every collector raises, one at a time: the training goes on and the recording says what is missing."""
+"""Every method of every collector raises, one at a time: the training goes on and the recording says so."""
 
 from __future__ import annotations
 
@@ -18,15 +18,37 @@ from .workloads import Training, all_losses, losses_without_recording, opened
 
 SELDOM = {
     # Called only where the program does what this one does not: other tests cover them.
-    "torch": {"_make_way", "_end_for_other", "_tell_absence", "on_full", "_rotate_in_mid_program", "_rotate_now", 
-              "_follow_window", "_first_use", "_awaiting_no_more", "on_suspend", "on_resume", "_has_grown"},
+    "torch": {
+        "_make_way",
+        "_end_for_other",
+        "_tell_absence",
+        "on_full",
+        "_rotate_in_mid_program",
+        "_rotate_now",
+        "_follow_window",
+        "_first_use",
+        "_awaiting_no_more",
+        "on_suspend",
+        "on_resume",
+        "_has_grown",
+    },
     "compile": {"_compile_begins", "_compile_ends", "_instant"},
-    "collectives": {"_described_by_torch", "_end", "_wait_begins", "_wait_ends", "_group", "_add", "_finish",
-                    "_note_of_call", "_note_of_entry", "_was_traced"},
+    "collectives": {
+        "_described_by_torch",
+        "_end",
+        "_wait_begins",
+        "_wait_ends",
+        "_group",
+        "_add",
+        "_finish",
+        "_note_of_call",
+        "_note_of_entry",
+        "_was_traced",
+    },
     "device_counters": {"_describe", "_look_for_trouble"},
     "steps": {"_is_the_range", "_range_ended"},
     "gc": {"_seen"},
-}  # fmt: skip
+}
 
 
 def methods() -> list[tuple[str, str]]:
@@ -109,5 +131,8 @@ def test_a_collector_that_cannot_be_loaded_is_said(tmp_path: Path, monkeypatch: 
         pass
     info = opened(tmp_path / "run").rank_info(0)
     assert info["collectors"]["host"] == {
-        "state": "unavailable", "reason": "ImportError: no such library", "cost_ns": 0, "calls": 0,
-    }  # fmt: skip
+        "state": "unavailable",
+        "reason": "ImportError: no such library",
+        "cost_ns": 0,
+        "calls": 0,
+    }

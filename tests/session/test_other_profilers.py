@@ -143,7 +143,8 @@ def test_both_profilers_get_what_is_theirs(case: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("case", ["with a schedule", "plain"])
 def test_a_recorded_program_that_profiles_itself_prints_and_exits_as_ever(case: str, tmp_path: Path) -> None:
     body = {
-        "plain": "with profile(with_stack=True) as p:\n    for _ in range(3): step()\np.export_chrome_trace('theirs.json')\n",
+        "plain": "with profile(with_stack=True) as p:\n    for _ in range(3): step()\n"
+        "p.export_chrome_trace('theirs.json')\n",
         "with a schedule": "with profile(schedule=schedule(wait=1, warmup=1, active=3, repeat=1), "
         "on_trace_ready=lambda p: p.export_chrome_trace('theirs.json')) as p:\n"
         "    for _ in range(6): step(); p.step()\n",

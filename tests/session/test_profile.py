@@ -6,6 +6,7 @@ import os
 import threading
 import time
 import warnings
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -38,7 +39,7 @@ def test_losses_are_the_same_bit_for_bit_and_everything_is_there(tmp_path: Path)
     assert [step["micro_steps"] for step in steps] == [1] * STEPS
     assert steps[0]["phase"] == "preparation"
     assert steps[-1]["phase"] == "execution"
-    for before, after in zip(steps, steps[1:], strict=False):
+    for before, after in pairwise(steps):
         assert before["ts"] + before["dur"] <= after["ts"]
     names = recording.table("slices", columns=["name"])["name"].to_pylist()
     assert names.count("aten::addmm") == 2 * STEPS

@@ -222,7 +222,8 @@ def test_a_child_that_calls_profile_itself_records_only_if_asked(tmp_path: Path)
 def test_code_of_a_notebook_is_recorded(tmp_path: Path) -> None:
     """Cells have names like <ipython-input-1-...> and no file."""
     cells = ["import torch, stallscope\nmodel = torch.nn.Linear(4, 1)", "with stallscope.profile('run', detail='normal') as prof:\n    model(torch.ones(1, 4)).sum().backward()\n    prof.step()"]  # fmt: skip  # noqa: E501
-    source = f"space = {{}}\nfor n, cell in enumerate({cells!r}):\n    exec(compile(cell, f'<ipython-input-{{n}}>', 'exec'), space)"
+    body = "exec(compile(cell, f'<ipython-input-{n}>', 'exec'), space)"
+    source = f"space = {{}}\nfor n, cell in enumerate({cells!r}):\n    {body}"
     ran = run_python("-c", source, cwd=tmp_path)
     assert ran.returncode == 0, ran.stderr
     recording = opened(tmp_path / "run")

@@ -19,10 +19,16 @@ TOKEN = "hf_" + "aB3" * 8
 @pytest.mark.parametrize(
     "arguments",
     [
-        ["--hf-token", "plain-value"], ["--token=plain-value"], ["model.api_key=plain-value"], ["--wandb-key", "plain-value"],
-        ["--password", "plain-value"], ["-token", "plain-value"], ["WANDB_API_KEY=plain-value"], ["--auth_header=plain-value"],
+        ["--hf-token", "plain-value"],
+        ["--token=plain-value"],
+        ["model.api_key=plain-value"],
+        ["--wandb-key", "plain-value"],
+        ["--password", "plain-value"],
+        ["-token", "plain-value"],
+        ["WANDB_API_KEY=plain-value"],
+        ["--auth_header=plain-value"],
     ],
-)  # fmt: skip
+)
 def test_values_after_secret_names_are_masked(arguments: list[str]) -> None:
     masked, secrets = masked_arguments(["train.py", *arguments, "--lr", "1"])
     assert "plain-value" not in " ".join(masked)
@@ -33,10 +39,17 @@ def test_values_after_secret_names_are_masked(arguments: list[str]) -> None:
 @pytest.mark.parametrize(
     "arguments",
     [
-        ["--tokenizer", "gpt2"], ["--max-tokens", "128"], ["--num_tokens=5"], ["--author", "me"], ["--lr", "0.1"],
-        ["--keys-only"], ["data/monkey.py"], ["--tokenizer=meta/llama"], ["--batch-tokens", "4096"],
+        ["--tokenizer", "gpt2"],
+        ["--max-tokens", "128"],
+        ["--num_tokens=5"],
+        ["--author", "me"],
+        ["--lr", "0.1"],
+        ["--keys-only"],
+        ["data/monkey.py"],
+        ["--tokenizer=meta/llama"],
+        ["--batch-tokens", "4096"],
     ],
-)  # fmt: skip
+)
 def test_ordinary_values_are_kept(arguments: list[str]) -> None:
     assert masked_arguments(arguments) == (arguments, [])
 
@@ -51,14 +64,24 @@ def test_values_of_a_tokens_form_and_logins_in_urls_are_masked_anywhere() -> Non
 
 def test_the_environment_is_an_allow_list() -> None:
     variables = {
-        "CUDA_VISIBLE_DEVICES": "0,1", "NCCL_DEBUG": "INFO", "HF_TOKEN": TOKEN, "HOME": "/home/me", "OMP_NUM_THREADS": "4",
-        "TORCH_SOMETHING_TOKEN": "abcdef", "PYTORCH_CUDA_ALLOC_CONF": "x:1", "NCCL_NET": f"a{TOKEN}",
-    }  # fmt: skip
+        "CUDA_VISIBLE_DEVICES": "0,1",
+        "NCCL_DEBUG": "INFO",
+        "HF_TOKEN": TOKEN,
+        "HOME": "/home/me",
+        "OMP_NUM_THREADS": "4",
+        "TORCH_SOMETHING_TOKEN": "abcdef",
+        "PYTORCH_CUDA_ALLOC_CONF": "x:1",
+        "NCCL_NET": f"a{TOKEN}",
+    }
     kept = allowed_environment(variables)
     assert set(kept) == {
-        "CUDA_VISIBLE_DEVICES", "NCCL_DEBUG", "NCCL_NET", "OMP_NUM_THREADS", "PYTORCH_CUDA_ALLOC_CONF",
+        "CUDA_VISIBLE_DEVICES",
+        "NCCL_DEBUG",
+        "NCCL_NET",
+        "OMP_NUM_THREADS",
+        "PYTORCH_CUDA_ALLOC_CONF",
         "TORCH_SOMETHING_TOKEN",
-    }  # fmt: skip
+    }
     assert kept["TORCH_SOMETHING_TOKEN"] == MASK
     assert TOKEN not in str(kept)
     assert {TOKEN, "abcdef"} <= set(environment_secrets(variables))

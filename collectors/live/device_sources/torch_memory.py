@@ -45,7 +45,7 @@ class TorchMemorySource:
         """The accelerators, as their backend's get_device_properties describes them."""
         torch = sys.modules["torch"]
         kind = torch.accelerator.current_accelerator().type
-        module = getattr(torch, kind, None)
+        module: Any = getattr(torch, kind, None)
         found = []
         for index in range(torch.accelerator.device_count()):
             try:
@@ -78,7 +78,7 @@ class TorchMemorySource:
 def _stats(torch: Any, kind: str, index: int) -> Mapping[str, Any]:
     if hasattr(torch.accelerator, "memory_stats"):
         return dict(torch.accelerator.memory_stats(index))
-    module = getattr(torch, kind, None)
+    module: Any = getattr(torch, kind, None)
     return dict(module.memory_stats(index)) if hasattr(module, "memory_stats") else {}
 
 

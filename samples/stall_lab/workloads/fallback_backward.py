@@ -2,21 +2,14 @@
 
 from __future__ import annotations
 
-from ..workload import Code, Injection, Workload
+from ..workload import Code, Injection, Workload, gated
 
-# Each keeps the shape and has a kernel for the forward pass only.
-OPS = (
-    "nn.functional.hardsigmoid(x)", "nn.functional.softshrink(x)", "torch.cat([nn.functional.glu(x), x[:, :16]], 1)",
-)  # fmt: skip
+# Each has a kernel for the forward pass only. The op is small, as in ``fallback_forward``.
+OPS = ("nn.functional.hardsigmoid(gate)", "nn.functional.softshrink(gate)")
 FALLBACK = Injection(
     "fallback",
     ("cpu_fallback",),
-    {
-        "forward": Code(
-            "if place >= $position:\n    x = $missing_op  #!",
-            "if place >= $position:\n    x = nn.functional.silu(x)",
-        )
-    },
+    {"forward": Code(gated("$missing_op  #!"), gated("torch.tanh(gate)"))},
     lambda rng, regime: {"missing_op": rng.choice(OPS)},
 )
 WORKLOAD = Workload("fallback_backward", "an op has no kernel for the backward pass", (FALLBACK,))

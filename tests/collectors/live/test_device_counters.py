@@ -23,13 +23,21 @@ from stallscope.collectors.live.device_sources.torch_memory import TorchMemorySo
 from .context import TestContext, counters
 
 FLAT = {
-    "allocated_bytes.all.current": 1000, "allocated_bytes.all.peak": 5000, "reserved_bytes.all.current": 2000,
-    "active_bytes.all.current": 1500, "inactive_split_bytes.all.current": 300, "num_alloc_retries": 2, "num_ooms": 1,
-}  # fmt: skip
+    "allocated_bytes.all.current": 1000,
+    "allocated_bytes.all.peak": 5000,
+    "reserved_bytes.all.current": 2000,
+    "active_bytes.all.current": 1500,
+    "inactive_split_bytes.all.current": 300,
+    "num_alloc_retries": 2,
+    "num_ooms": 1,
+}
 NESTED = {
-    "allocated_bytes": {"current": 1000, "peak": 5000, "allocated": 9, "freed": 1}, "reserved_bytes": {"current": 2000},
-    "active_bytes": {"current": 1500}, "num_alloc_retries": 2, "num_ooms": 1,
-}  # fmt: skip
+    "allocated_bytes": {"current": 1000, "peak": 5000, "allocated": 9, "freed": 1},
+    "reserved_bytes": {"current": 2000},
+    "active_bytes": {"current": 1500},
+    "num_alloc_retries": 2,
+    "num_ooms": 1,
+}
 NESTED_BY_POOL = {"allocated_bytes": {"all": {"current": 1000}}, "reserved_bytes": {"all": {"current": 2000}}}
 
 
@@ -54,17 +62,20 @@ def test_memory_of_torchs_accelerator(monkeypatch: pytest.MonkeyPatch) -> None:
 
     torch = SimpleNamespace(
         accelerator=SimpleNamespace(
-            is_available=lambda: True, device_count=lambda: 2, memory_stats=stats,
+            is_available=lambda: True,
+            device_count=lambda: 2,
+            memory_stats=stats,
             current_accelerator=lambda: SimpleNamespace(type="fake"),
         ),
         fake=SimpleNamespace(get_device_properties=lambda index: SimpleNamespace(name=f"F{index}", total_memory=77)),
-    )  # fmt: skip
+    )
     monkeypatch.setitem(sys.modules, "torch", torch)
     source = TorchMemorySource()
     assert source.available() is None
     assert source.devices() == [
-        DeviceDescription("fake", 0, "F0", None, 77), DeviceDescription("fake", 1, "F1", None, 77)
-    ]  # fmt: skip
+        DeviceDescription("fake", 0, "F0", None, 77),
+        DeviceDescription("fake", 1, "F1", None, 77),
+    ]
     assert by_name(source.read())["memory allocated", 0] == 1000.0
     assert {reading.device_index for reading in source.read()} == {0}
     torch.accelerator.is_available = lambda: False
@@ -155,17 +166,26 @@ def test_nvml(monkeypatch: pytest.MonkeyPatch) -> None:
 
 ROCM_SMI = {
     "card0": {
-        "Temperature (Sensor edge) (C)": "35.0", "Temperature (Sensor junction) (C)": "41.0",
-        "Temperature (Sensor memory) (C)": "38.0", "sclk clock speed:": "(1700Mhz)", "sclk clock level:": "8",
-        "Average Graphics Package Power (W)": "301.0", "GPU use (%)": "97", "GPU memory use (%)": "12",
-        "VRAM Total Memory (B)": "68702699520", "VRAM Total Used Memory (B)": "11141120",
+        "Temperature (Sensor edge) (C)": "35.0",
+        "Temperature (Sensor junction) (C)": "41.0",
+        "Temperature (Sensor memory) (C)": "38.0",
+        "sclk clock speed:": "(1700Mhz)",
+        "sclk clock level:": "8",
+        "Average Graphics Package Power (W)": "301.0",
+        "GPU use (%)": "97",
+        "GPU memory use (%)": "12",
+        "VRAM Total Memory (B)": "68702699520",
+        "VRAM Total Used Memory (B)": "11141120",
     },
     "card1": {
-        "Temperature (Sensor junction) (C)": "N/A", "Current Socket Graphics Package Power (W)": "620.0",
-        "GPU use (%)": "0", "GPU Memory Allocated (VRAM%)": "1", "VRAM Total Used Memory (B)": "0",
+        "Temperature (Sensor junction) (C)": "N/A",
+        "Current Socket Graphics Package Power (W)": "620.0",
+        "GPU use (%)": "0",
+        "GPU Memory Allocated (VRAM%)": "1",
+        "VRAM Total Used Memory (B)": "0",
     },
     "system": {"Driver version": "6.3.6"},
-}  # fmt: skip
+}
 """As rocm-smi 5 (card0) and 6 (card1) print it."""
 
 
@@ -183,11 +203,16 @@ def test_rocm_smi_output() -> None:
 NEURON = {
     "neuron_runtime_data": [
         {
-            "pid": 7, "error": "",
+            "pid": 7,
+            "error": "",
             "report": {
                 "neuroncore_counters": {
-                    "period": 1.0, "error": "",
-                    "neuroncores_in_use": {"0": {"neuroncore_utilization": 42.5, "flops": 1e12}, "3": {"neuroncore_utilization": 0}},
+                    "period": 1.0,
+                    "error": "",
+                    "neuroncores_in_use": {
+                        "0": {"neuroncore_utilization": 42.5, "flops": 1e12},
+                        "3": {"neuroncore_utilization": 0},
+                    },
                 },
                 "memory_used": {"neuron_runtime_used_bytes": {"host": 610705408, "neuron_device": 102298328}},
                 "execution_stats": {"error_summary": {"generic": 0, "hardware": 1}},
@@ -197,11 +222,14 @@ NEURON = {
     ],
     "system_data": {
         "neuron_hw_counters": {
-            "period": 1.0, "error": "",
-            "neuron_devices": [{"neuron_device_index": 0, "mem_ecc_corrected": 2, "mem_ecc_uncorrected": 0, "sram_ecc_uncorrected": 1}],
+            "period": 1.0,
+            "error": "",
+            "neuron_devices": [
+                {"neuron_device_index": 0, "mem_ecc_corrected": 2, "mem_ecc_uncorrected": 0, "sram_ecc_uncorrected": 1}
+            ],
         }
     },
-}  # fmt: skip
+}
 
 
 def test_neuron_monitor_output() -> None:
@@ -240,10 +268,11 @@ def test_the_commands_are_run_and_ended(tmp_path: Path, monkeypatch: pytest.Monk
     fake_command(tmp_path, "rocm-smi", f"import sys\nassert '--json' in sys.argv\nprint({json.dumps(ROCM_SMI)!r})")
     line = json.dumps(NEURON)
     fake_command(
-        tmp_path, "neuron-monitor",
+        tmp_path,
+        "neuron-monitor",
         f"import json, sys, time\nassert json.load(open(sys.argv[2]))['period'] == '1s'\n"
         f"while True:\n    print({line!r}, flush=True); time.sleep(0.05)",
-    )  # fmt: skip
+    )
     for source, name in ((rocm, "power"), (neuron, "core in use")):
         assert source.available() is None
         source.start()

@@ -177,7 +177,8 @@ PROC = {
     "self/io": "rchar: 1\nread_bytes: 4096\nwrite_bytes: 8192\n",
     "stat": "cpu  100 0 50 1000 5 1 2 0 0 0\ncpu0 60 0 25 500 2 1 1 0 0 0\ncpu1 40 0 25 500 3 0 1 0 0 0\nintr 5\n",
     "meminfo": "MemTotal: 100 kB\nMemAvailable: 60 kB\nSwapTotal: 10 kB\nSwapFree: 4 kB\n",
-    "net/dev": "Inter-| Receive\n face |bytes\n    lo: 5 0 0 0 0 0 0 0 5 0\n  eth0: 100 1 0 0 0 0 0 0 40 1 0 0 0 0 0 0\n",
+    "net/dev": "Inter-| Receive\n face |bytes\n"
+    "    lo: 5 0 0 0 0 0 0 0 5 0\n  eth0: 100 1 0 0 0 0 0 0 40 1 0 0 0 0 0 0\n",
 }
 
 

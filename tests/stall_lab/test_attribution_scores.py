@@ -1,0 +1,70 @@
+"""The scores of the attribution benchmark, on numbers that can be checked by hand."""
+
+from __future__ import annotations
+
+import sys
+from types import ModuleType
+
+import pytest
+
+from tests.conftest import REPOSITORY
+
+
+@pytest.fixture
+def scores(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    monkeypatch.syspath_prepend(str(REPOSITORY / "benchmarks"))
+    import attribution_scores
+
+    yield attribution_scores
+    sys.modules.pop("attribution_scores")
+
+
+def run(scores, idle, said, window=None):
+    return scores.Evaluation(idle, window or 100e6 + idle, {"ours": said}, 0, [("input", idle, "")])
+
+
+LINE = ("data.py", 7)
+
+
+def cell(scores, on, off):
+    return scores.cell_of(("w", "i", "ahead", 1), ("input",), ("input",), {LINE}, on, off)
+
+
+def test_shares_of_a_cell(scores) -> None:
+    """10 ms are true; 8 are said to be input, 6 of them at the line; 1 went to python, and gc fell."""
+    off = [run(scores, 1e6, {("gc", None, None): 1e6}) for _ in range(2)]
+    said = {("input", *LINE): 6e6, ("input", "data.py", 9): 2e6, ("python", None, None): 1e6}
+    on = [run(scores, idle, said) for idle in (11e6, 11e6)]
+    found = cell(scores, on, off)
+    assert found.scored
+    assert found.truth_ns == found.gain_ns == found.predicted_ns == 10e6
+    one = found.scores["ours"]
+    assert (one.right_ns, one.line_ns, one.wrong_ns, one.over_ns) == (8e6, 6e6, 1e6, 0)
+    assert one.rises["gc"] == -1e6
+    total = scores.totals([found], "ours")
+    assert total["right_cause_frac"] == 0.8
+    assert total["right_line_frac"] == 0.6
+    assert total["precision_frac"] == pytest.approx(8 / 9, abs=1e-4)
+
+
+def test_what_is_beyond_the_truth_is_wrong_and_not_right(scores) -> None:
+    off = [run(scores, 0, {}) for _ in range(2)]
+    found = cell(scores, [run(scores, 4e6, {("input", *LINE): 6e6}) for _ in range(2)], off)
+    one = found.scores["ours"]
+    assert (one.right_ns, one.line_ns, one.over_ns) == (4e6, 4e6, 2e6)
+    assert scores.totals([found], "ours")["wrong_frac"] == 0.5
+
+
+def test_a_truth_within_the_noise_is_not_scored(scores) -> None:
+    off = [run(scores, 0, {}) for _ in range(3)]
+    found = cell(scores, [run(scores, idle, {}) for idle in (1e6, 2e6, 3e6)], off)
+    assert found.noise_ns == 1e6
+    assert not found.scored
+    assert scores.totals([found], "ours") | {"cells": 0, "unscored": 1} == scores.totals([found], "ours")
+
+
+def test_device_work_that_is_gone_is_taken_off(scores) -> None:
+    """With the mistake the device waits 5 ms more and works 2 ms less: it costs 3."""
+    off = [run(scores, 1e6, {}, window=51e6) for _ in range(2)]
+    found = cell(scores, [run(scores, 6e6, {}, window=54e6) for _ in range(2)], off)
+    assert (found.moved_ns, found.truth_ns, found.gain_ns) == (2e6, 3e6, 3e6)

@@ -1,0 +1,66 @@
+"""The truth of a run: sums over a log that can be checked by hand, and a run on the device."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import stallscope
+from stallscope.analysis.stalls import stalls
+from stallscope.samples.simulated_accelerator import unavailable_reason
+from stallscope.samples.simulated_accelerator.engine_log import _PLAIN, EngineLog, from_columns
+from stallscope.samples.stall_lab.server import RunError, runner
+from stallscope.samples.stall_lab.truth import truth
+
+
+def log_of(*operations: tuple[int, int, int, int], dropped: int = 0) -> EngineLog:
+    """From (kind, launch, start, end); kind 0 is a kernel, 1 a copy."""
+    columns = {name: np.zeros(len(operations), dtype=np.int64) for name in _PLAIN}
+    for number, name in enumerate(("kind", "launch_ns", "start_ns", "end_ns")):
+        columns[name] = np.array([operation[number] for operation in operations], dtype=np.int64)
+    return from_columns({**columns, "names": ["work"]}, dropped=dropped)
+
+
+def test_idle_is_the_window_less_kernels_and_copies_count_as_idle() -> None:
+    # Launched before the first step; two kernels of which one overlaps a copy; the first operation after the steps.
+    log = log_of((0, 0, 5, 20), (0, 10, 30, 40), (1, 11, 38, 60), (0, 12, 70, 75), (0, 50, 90, 99))
+    found = truth(log, first_ns=10, after_ns=50, steps=2)
+    assert (found.start_ns, found.end_ns, found.window_ns) == (30, 90, 60)
+    assert found.idle_ns == 60 - 10 - 5
+    assert found.operations == 3
+
+
+def test_kernels_that_overlap_count_once_and_are_cut_at_the_window() -> None:
+    log = log_of((0, 0, 0, 35), (0, 10, 30, 50), (0, 10, 40, 95), (0, 60, 80, 120))
+    found = truth(log, first_ns=10, after_ns=60, steps=1)
+    assert (found.start_ns, found.end_ns, found.idle_ns) == (30, 80, 0)
+
+
+def test_a_log_that_lost_operations_is_no_truth() -> None:
+    with pytest.raises(ValueError, match="lost 3"):
+        truth(log_of((0, 0, 0, 1), dropped=3), 0, 0, 1)
+
+
+def test_steps_that_nothing_follows_are_no_window() -> None:
+    with pytest.raises(ValueError, match="nothing to do"):
+        truth(log_of((0, 0, 0, 1)), 0, 5, 1)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(unavailable_reason() is not None, reason=str(unavailable_reason()))
+def test_a_run_with_a_slow_loader(tmp_path) -> None:
+    """The rows of the analysis add up to the idle time of the engine log, and most of it is the loader's."""
+    with runner() as lab:
+        on = lab.run(["slow_loader", "--regime", "balanced", "--seed", "3"], tmp_path / "on")
+        off = lab.run(["slow_loader", "--regime", "balanced", "--seed", "3", "--off"], tmp_path / "off")
+        with pytest.raises(RunError, match="has loader"):
+            lab.run(["slow_loader", "--on", "nothing"], tmp_path / "bad")
+    steps = on["truth"]["steps"]
+    assert on["fallbacks"] == off["fallbacks"] == {}
+    assert on["truth"]["idle_ns"] - off["truth"]["idle_ns"] > 2_000_000 * steps
+    rows = stalls(
+        stallscope.open_recording(tmp_path / "on" / "recording"),
+        window=(on["truth"]["start_ns"], on["truth"]["end_ns"]),
+    )
+    assert rows.dur.sum() == on["truth"]["idle_ns"]
+    assert rows.dur[rows.root_cause == "input"].sum() > 0.8 * on["truth"]["idle_ns"]
