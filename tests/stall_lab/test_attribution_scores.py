@@ -68,3 +68,12 @@ def test_device_work_that_is_gone_is_taken_off(scores) -> None:
     off = [run(scores, 1e6, {}, window=51e6) for _ in range(2)]
     found = cell(scores, [run(scores, 6e6, {}, window=54e6) for _ in range(2)], off)
     assert (found.moved_ns, found.truth_ns, found.gain_ns) == (2e6, 3e6, 3e6)
+
+
+def test_of_four_pairs_the_farthest_is_left_out(scores) -> None:
+    off = [run(scores, 0, {}) for _ in range(4)]
+    said = [{("input", *LINE): idle} for idle in (5e6, 6e6, 90e6, 7e6)]
+    found = cell(scores, [run(scores, sum(one.values()), one) for one in said], off)
+    assert found.truth_ns == 6e6
+    assert found.noise_ns == 1e6
+    assert found.scores["ours"].line_ns == 6e6
