@@ -38,7 +38,8 @@ LAYOUTS = {
     ),
     "2021": Layout(
         "cuda", ("Runtime", "cudaLaunchKernel", "cudaMemcpyAsync"),
-        ("Kernel", "Memcpy", "Memcpy HtoD (Pinned -> Device)"), ("kernel", "memcpy"), thread=str(THREAD), stream="stream 7", host_op="Operator",
+        ("Kernel", "Memcpy", "Memcpy HtoD (Pinned -> Device)"), ("kernel", "memcpy"),
+        thread=str(THREAD), stream="stream 7", host_op="Operator",
     ),
     "hip": Layout(
         "hip", ("cuda_runtime", "hipExtModuleLaunchKernel", "hipMemcpyAsync"),
