@@ -49,18 +49,17 @@ def test_steps_that_nothing_follows_are_no_window() -> None:
 @pytest.mark.slow
 @pytest.mark.skipif(unavailable_reason() is not None, reason=str(unavailable_reason()))
 def test_a_run_with_a_slow_loader(tmp_path) -> None:
-    """The rows of the analysis add up to the idle time of the engine log, and most of it is the loader's."""
+    """The rows of the analysis add up to the idle time of the engine log, and the loader is seen where it is."""
     with runner() as lab:
         on = lab.run(["slow_loader", "--regime", "balanced", "--seed", "3"], tmp_path / "on")
         off = lab.run(["slow_loader", "--regime", "balanced", "--seed", "3", "--off"], tmp_path / "off")
         with pytest.raises(RunError, match="has loader"):
             lab.run(["slow_loader", "--on", "nothing"], tmp_path / "bad")
-    steps = on["truth"]["steps"]
-    assert on["fallbacks"] == off["fallbacks"] == {}
-    assert on["truth"]["idle_ns"] - off["truth"]["idle_ns"] > 2_000_000 * steps
-    rows = stalls(
-        stallscope.open_recording(tmp_path / "on" / "recording"),
-        window=(on["truth"]["start_ns"], on["truth"]["end_ns"]),
-    )
-    assert rows.dur.sum() == on["truth"]["idle_ns"]
-    assert rows.dur[rows.root_cause == "input"].sum() > 0.8 * on["truth"]["idle_ns"]
+    for name, run in (("on", on), ("off", off)):
+        start, end = run["truth"]["start_ns"], run["truth"]["end_ns"]
+        rows = stalls(stallscope.open_recording(tmp_path / name / "recording"), window=(start, end))
+        assert run["fallbacks"] == {}
+        assert rows.dur.sum() == run["truth"]["idle_ns"]
+        loading = rows.dur[rows.root_cause == "input"].sum() / run["truth"]["steps"]
+        # The sleep is 3.6 ms or more, and the device hides less than one of it. A busy machine only adds to that.
+        assert loading > 2_000_000 if name == "on" else loading < 2_000_000
