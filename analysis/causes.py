@@ -81,6 +81,7 @@ _OVERHEAD = ((re.compile(r"Loading|Compiler"), "compile"), (re.compile(r"Command
 
 _LOADS_CODE = re.compile(
     r"^(?:cu|cuda|hip)(?:Module|Library)(?:Load|Get(?:Function|Kernel))|^(?:cu|hip)Link|^(?:nv|hip)rtc"
+    r"|^[a-z]\w*(?:Compile(?:Kernel|Graph|Program)|Load(?:Kernel|Graph|Program|Executable))$"
 )
 
 FIRST_USE_NS = 1_000_000

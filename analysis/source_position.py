@@ -30,6 +30,8 @@ Origin = Literal["user", "library", "runtime"]
 _PYTHON_SLICE = re.compile(r"^(?P<file>.+)\((?P<line>\d+)\): (?P<function>.*)$", re.DOTALL)
 _PACKAGES = re.compile(r"(?:^|/)(?:site|dist)-packages/")
 _STANDARD = re.compile(r"(?:^|/)lib/python\d[^/]*/|/Lib/(?!site-packages)")
+# An editable install of this package lies outside of site-packages.
+_OURS = re.compile(r"(?:^|/)(?:collectors/live|profiler/(?:session|recording)|samples/simulated_accelerator)/\w+\.py$")
 _NOTEBOOK = re.compile(r"^<ipython-input|ipykernel_\d|^<stdin>|^Cell In")
 _RUNTIMES = frozenset({"torch", "functorch", "torchgen", "triton", "stallscope"})
 _LIBRARIES = frozenset(
@@ -110,9 +112,9 @@ class StackLines:
 def origin_of(file: str | None) -> Origin:
     """Whose code a file is, by its path alone.
 
-    The user's is what lies neither in site-packages or dist-packages, nor in Python's own library, nor in torch, nor is
-    built in. A relative path is judged by its first part, since torch.profiler cuts the folders of sys.path off: a
-    user's module that shares its name with one of the standard library counts as the standard library's.
+    The user's is what lies neither in site-packages or dist-packages, nor in Python's own library, nor in torch, nor in
+    what records, nor is built in. A relative path is judged by its first part, since torch.profiler cuts the folders of
+    sys.path off: a user's module that shares its name with one of the standard library's counts as that.
     """
     if not file:
         return "runtime"
@@ -122,7 +124,7 @@ def origin_of(file: str | None) -> Origin:
     packages = _PACKAGES.split(path)
     if len(packages) > 1:
         return "runtime" if _top(packages[-1]) in _RUNTIMES else "library"
-    if path.startswith("<") or _STANDARD.search(path):
+    if path.startswith("<") or _STANDARD.search(path) or _OURS.search(path):
         return "runtime"
     if path.startswith("/") or path[1:3] == ":/":
         return "user"

@@ -37,6 +37,9 @@ from tests.builders import MemoryRecording, TraceBuilder
         ("", "runtime"),
         ("torchmetrics/metric.py", "library"),
         ("torch_experiments/run.py", "user"),
+        ("collectors/live/patching.py", "runtime"),
+        ("/checkout/profiler/session/session.py", "runtime"),
+        ("/home/me/project/profiler/step.py", "user"),
     ],
 )
 def test_whose_code_a_file_is(file: str | None, origin: str) -> None:
