@@ -92,7 +92,7 @@ def _ranges(first: npt.NDArray[np.intp], last: npt.NDArray[np.intp]) -> npt.NDAr
 def inherit(slices: Slices, values: Rows) -> None:
     """Gives each slice that has no value (-1) that of the slice which contains it, in place."""
     depth = slices.depth
-    order = np.argsort(depth.astype(np.int16) if len(depth) and depth.max() < 32768 else depth, kind="stable")
+    order = np.argsort(depth, kind="stable")
     edges = np.searchsorted(depth[order], np.arange(int(depth.max()) + 2 if len(depth) else 1))
     for level in range(1, len(edges) - 1):
         rows = order[edges[level] : edges[level + 1]]

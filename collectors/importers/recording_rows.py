@@ -24,7 +24,7 @@ from .python_stacks import modules, python_stacks
 from .reading import Reading
 from .scanner.source import TraceSource
 from .slice_table import Ids, SliceTable
-from .slices import UNFINISHED, Slices
+from .slices import UNFINISHED, Numbers, Slices
 from .steps import step_rows
 from .synchronizations import synchronizations
 from .track_table import process_rows, track_rows
@@ -283,7 +283,7 @@ def _stack_batches(stacks: Any, stack_base: int, frame_base: int) -> Any:
         first += length.size
 
 
-def _count(flags: npt.NDArray[np.bool_], codes: Rows) -> int:
+def _count(flags: npt.NDArray[np.bool_], codes: Numbers) -> int:
     """How many of the codes are flagged."""
     return int(np.bincount(codes, minlength=flags.size)[flags].sum())
 

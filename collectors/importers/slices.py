@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -24,6 +24,9 @@ from .tracks import Tracks
 Ints = npt.NDArray[np.int64]
 Rows = npt.NDArray[np.int32]
 Mask = npt.NDArray[np.bool_]
+Numbers = npt.NDArray[np.integer[Any]]
+"""Integers of any width: columns are as narrow as their values allow."""
+
 Picks = npt.NDArray[np.intp]
 
 _Number = TypeVar("_Number", np.int8, np.int32, np.int64)
@@ -128,10 +131,11 @@ class SliceCollector:
             order = kept[order].astype(np.int32)
         del track
         ts = ts[order]
-        dur = dur[order]
+        short = _narrowed(dur[order], np.uint32)
+        del dur
         kind = kind[order]
-        pair = _taken(self._pair, np.int32)[order]
-        return Slices(self._spill, pairs, tracks, numbers, order, bounds, ts, dur, pair, kind)
+        pair = _narrowed(_taken(self._pair, np.int32)[order], np.uint16)
+        return Slices(self._spill, pairs, tracks, numbers, order, bounds, ts, short, pair, kind)
 
     def _stamped(self, ts: Ints, pairs: Pairs) -> Picks | None:
         """The arrival numbers of all but device operations that the driver did not stamp; None where there are none.
@@ -158,6 +162,12 @@ def _taken(parts: list[npt.NDArray[_Number]], kind: type[_Number]) -> npt.NDArra
     whole = np.concatenate(parts) if parts else np.empty(0, kind)
     parts.clear()
     return whole
+
+
+def _narrowed(values: Numbers, kind: type[np.integer[Any]]) -> Numbers:
+    """The values, none of them negative, as a smaller type where it holds them all."""
+    fits = values.size == 0 or int(values.max()) <= np.iinfo(kind).max
+    return values.astype(kind) if fits else values
 
 
 def _sorted_order(
@@ -206,8 +216,8 @@ class Slices:
     order: Rows
     bounds: npt.NDArray[np.int64]
     ts: Ints
-    dur: Ints
-    pair: Rows
+    dur: Numbers
+    pair: Numbers
     kind: npt.NDArray[np.int8]
 
     def __len__(self) -> int:
@@ -227,7 +237,7 @@ class Slices:
         self._layout  # noqa: B018 - computed on first use and kept
 
     @cached_property
-    def _layout(self) -> tuple[Rows, Rows, Rows]:
+    def _layout(self) -> tuple[Rows, Numbers, Numbers]:
         parent = np.full(len(self), -1, np.int32)
         depth = np.zeros(len(self), np.int32)
         lane = np.zeros(len(self), np.int32)
@@ -242,7 +252,7 @@ class Slices:
             nesting = nest(ts, end, layer=layers[pair], movable=movable[pair])
             parent[first:last] = np.where(nesting.parent >= 0, nesting.parent + np.int32(first), -1)
             depth[first:last], lane[first:last] = nesting.depth, nesting.lane
-        return parent, depth, lane
+        return parent, _narrowed(depth, np.int16), _narrowed(lane, np.int16)
 
     @property
     def parent(self) -> Rows:
@@ -250,12 +260,12 @@ class Slices:
         return self._layout[0]
 
     @property
-    def depth(self) -> Rows:
+    def depth(self) -> Numbers:
         """How many rows of the same lane contain it."""
         return self._layout[1]
 
     @property
-    def lane(self) -> Rows:
+    def lane(self) -> Numbers:
         """Its row within the track."""
         return self._layout[2]
 

@@ -107,7 +107,9 @@ def _row_groups(batches: Iterable[pa.Table | pa.RecordBatch], group_rows: int) -
         whole = count - count % group_rows
         for start in range(0, whole, group_rows):
             yield _with_small_dictionaries(rows.slice(start, group_rows))
-        waiting, count = [rows.slice(whole)], count - whole
+        # An empty slice would keep the rows that were written alive, as would the name.
+        waiting, count = [rows.slice(whole)] if count > whole else [], count - whole
+        del rows
     if count:
         yield _with_small_dictionaries(pa.concat_tables(waiting))
 

@@ -93,5 +93,5 @@ def _checked(table: Table, batches: Iterable[pa.Table]) -> Iterator[pa.Table]:
         border = batch.slice(0, 1) if before is None else pa.concat_tables([before, batch.slice(0, 1)])
         if not is_in_order(table, border) or not is_in_order(table, batch):
             raise CaptureError(f"rows given as sorted are not in the order of {table.name}: {', '.join(table.order)}.")
-        before = batch.slice(batch.num_rows - 1)
+        before = batch.take([batch.num_rows - 1])  # a slice would keep the whole batch alive
         yield batch
