@@ -210,8 +210,11 @@ def main() -> None:
                 show(text_of(cell))
             if not job.workload.injections:
                 said = sorted({text for run in runs for _, _, text in run.findings})
-                clean.append({"workload": job.workload.name, "regime": job.regime, "seed": job.seed, "findings": said})
-                show(f"| {job.workload.name:32} | {job.regime:8} | findings: {', '.join(said) or 'none'} |")
+                idle = round(max(run.idle_ns for run in runs) / 1e6, 3)
+                names = {"workload": job.workload.name, "regime": job.regime, "seed": job.seed}
+                clean.append(names | {"idle_ms": idle, "findings": said})
+                text = ", ".join(said) or "none"
+                show(f"| {job.workload.name:32} | {job.regime:8} | at most {idle:.2f} ms idle; findings: {text} |")
     for line in summary_lines(cells):
         show(line)
     show(f"\nrows less engine log, at most: {max((cell.sum_off_ns for cell in cells), default=0)} ns in a run")

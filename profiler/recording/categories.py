@@ -16,7 +16,7 @@ import re
 from dataclasses import dataclass
 from functools import lru_cache
 
-RULES_VERSION = 1
+RULES_VERSION = 2
 """Raised with every change of ``RULES`` or ``COMMUNICATION_PATTERNS``."""
 
 CATEGORIES = (
@@ -126,7 +126,7 @@ _ALLOCATING_CALL = (
     r"^(?:cuda|hip|musa)(?:Malloc|Free|HostAlloc|HostFree|HostMalloc|HostRegister|HostUnregister|ExtMalloc)"
     r"|^cuMem(?:Alloc|Free|Create|Release|Map|Unmap|Address|HostAlloc|HostRegister|SetAccess)"
     r"|^zeMem(?:Alloc|Free)|^ur(?:USM\w*Alloc|USMFree)|^piextUSM\w*(?:Alloc|Free)|^aclrt(?:Malloc|Free)"
-    r"|^nrt_tensor_(?:allocate|free)"
+    r"|^nrt_tensor_(?:allocate|free)|^[a-z]{2,8}(?:Malloc|Free)(?:Async|Host)?$"
 )
 _COMPILING = (
     r"\(dynamo_timed\)$|: compile_id=|^(?:_compile\.|compile_fx|entire_frame_compile|backend_compile|async_compile\.)"
