@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 from attribution_scores import Cell, Evaluation, by_cause, cell_of, confusion, totals
 from simple_attribution import priority_sweep, stream_gaps
 
@@ -60,7 +61,7 @@ def evaluated(folder: Path, run: dict[str, Any]) -> Evaluation:
     causes: dict[Any, int] = {}
     rows = zip(ours.root_cause, ours.file, ours.line, ours.dur.tolist(), strict=True)
     for cause, file, line, dur in rows:
-        place = (file.rsplit("/", 1)[-1], int(line)) if isinstance(file, str) and line == line else _NO_LINE
+        place = (file.rsplit("/", 1)[-1], int(line)) if isinstance(file, str) and not pd.isna(line) else _NO_LINE
         causes[cause, *place] = causes.get((cause, *place), 0) + dur
     said = {
         "ours": causes,
