@@ -31,7 +31,9 @@ _PYTHON_SLICE = re.compile(r"^(?P<file>.+)\((?P<line>\d+)\): (?P<function>.*)$",
 _PACKAGES = re.compile(r"(?:^|/)(?:site|dist)-packages/")
 _STANDARD = re.compile(r"(?:^|/)lib/python\d[^/]*/|/Lib/(?!site-packages)")
 # An editable install of this package lies outside of site-packages.
-_OURS = re.compile(r"(?:^|/)(?:collectors/live|profiler/(?:session|recording)|samples/\w+(?=/(?:device_module|process_group)))/\w+\.py$")
+_OURS = re.compile(
+    r"(?:^|/)(?:collectors/live|profiler/(?:session|recording)|samples/\w+(?=/(?:device_module|process_group)))/\w+\.py$"
+)
 _NOTEBOOK = re.compile(r"^<ipython-input|ipykernel_\d|^<stdin>|^Cell In")
 _RUNTIMES = frozenset({"torch", "functorch", "torchgen", "triton", "stallscope"})
 _LIBRARIES = frozenset(

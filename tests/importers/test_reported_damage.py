@@ -140,7 +140,9 @@ def test_whole_files(tmp_path: Path, content: bytes, kept: list[str], losses: di
     assert found_losses(recording) == losses
 
 
-@pytest.mark.parametrize("content", [b"", b"   ", b"PAR1", b'{"schema":"1.1.0","nodes":[]}', gzip.compress(b"no JSON", mtime=0)])
+@pytest.mark.parametrize(
+    "content", [b"", b"   ", b"PAR1", b'{"schema":"1.1.0","nodes":[]}', gzip.compress(b"no JSON", mtime=0)]
+)
 def test_what_is_no_trace_is_an_error_that_names_the_file(tmp_path: Path, content: bytes) -> None:
     with pytest.raises(FormatError, match=r"rank0\.json"):
         opened(tmp_path, content)
