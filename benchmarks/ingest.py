@@ -112,9 +112,8 @@ def main() -> None:
     for row in rows:
         stored = "" if row.bytes_per_event is None else f"{row.bytes_per_event:.1f}"
         speed = row.megabytes / row.cpu_s
-        print(
-            f"| {row.trace} ({row.megabytes:,.0f} MB) | {row.reader} | {row.cpu_s:.2f} | {speed:.0f} | {row.peak_mb:.0f} | {stored} |"
-        )
+        trace = f"{row.trace} ({row.megabytes:,.0f} MB)"
+        print(f"| {trace} | {row.reader} | {row.cpu_s:.2f} | {speed:.0f} | {row.peak_mb:.0f} | {stored} |")
 
 
 if __name__ == "__main__":
