@@ -26,9 +26,10 @@ from attribution_scores import Cell, Evaluation, by_cause, cell_of, confusion, t
 from simple_attribution import priority_sweep, stream_gaps
 
 import stallscope
-from stallscope.analysis.findings import findings
+from stallscope.analysis.findings import Finding, findings
 from stallscope.analysis.stalls import stalls
 from stallscope.samples.stall_lab import WORKLOADS, Workload
+from stallscope.samples.stall_lab.run import LEAD_STEPS, TRAIL_STEPS
 from stallscope.samples.stall_lab.server import RunError, Runner, runner
 
 METHODS = ("ours", "priority_sweep", "stream_gaps")
@@ -73,8 +74,13 @@ def evaluated(folder: Path, run: dict[str, Any]) -> Evaluation:
         (end - start) / steps,
         {name: {key: value / steps for key, value in sums.items()} for name, sums in said.items()},
         abs(int(ours.dur.sum()) - run["truth"]["idle_ns"]),
-        [(f.kind, float(f.gives_back_ns), f"{f.kind} {f.file}:{f.line}") for f in findings(recording).findings],
+        [(f.kind, per_step(f, steps), f"{f.kind} {f.file}:{f.line}") for f in findings(recording).findings],
     )
+
+
+def per_step(finding: Finding, steps: int) -> float:
+    """What a finding would give back, per step; one about the whole recording is spread over all of its steps."""
+    return finding.gives_back_ns / (1 if finding.per == "step" else steps + LEAD_STEPS + TRAIL_STEPS)
 
 
 def measured(job: Job, repeats: int, lab: Runner, folder: Path) -> tuple[list[Cell], list[Evaluation]]:
