@@ -84,9 +84,11 @@ def _configured(make: Any, **named: str) -> Any | None:
     return make(**named)
 
 
-def profiler_arguments(detail: str, device: str | None, config: Any | None) -> dict[str, Any]:
-    """Arguments of ``torch.autograd.profiler.profile``."""
+def profiler_arguments(detail: str, device: str | None, config: Any | None, *, stacks: bool) -> dict[str, Any]:
+    """Arguments of ``torch.autograd.profiler.profile``; without ``stacks`` those of the detail are left out."""
     named: dict[str, Any] = {"use_kineto": True, **OPTIONS[detail]}
+    if not stacks:
+        named.pop("with_stack", None)
     if device is not None:
         named["use_device"] = device
     if config is not None:

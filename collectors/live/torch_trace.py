@@ -13,6 +13,7 @@ import os
 import shutil
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -38,11 +39,21 @@ How events are counted while they are collected; memory that the program itself 
 QUIET_S = 2.0
 """Without a step for this long, segments end in mid-program."""
 
+LARGE_TRACE_BYTES = 16 << 20
+MOSTLY_CALLS = 0.7
+"""A large trace of which Python's calls are this share, or more, is not worth its pause."""
+
 ROOM_FOR_TABLES = 32 << 20
 """With less room on the disk than this, a trace that was cut off for want of room is removed."""
 
+FAR_TOO_LARGE = 4.0
+"""A segment this many times too large ends wherever the program is."""
+
 HAND_OVER_S = 5.0
 """How long a thread that starts a profiler of its own waits for ours to end on its thread."""
+
+PATIENCE_S = 10.0
+"""How long a segment that is far too large waits for a safe place: training comes to one in every step."""
 
 SHORTEST_S = 1.0
 """Memory growth ends no segment that is shorter."""
@@ -77,6 +88,7 @@ class TorchCollector:
         self._window_left = 0
         self._stopped = False
         self._left_open = False
+        self._stacks = True
         self._began = 0.0
         self._suspended_since: tuple[int, str] | None = None
         self._awaiting: FirstUse | None = None
@@ -108,12 +120,12 @@ class TorchCollector:
             self._awaiting = FirstUse(context, self.name, self._first_use)
             self._awaiting.install()
         else:
-            self._follow(context.phase)
+            self._rotate_now()
 
     def _first_use(self) -> None:
         with self._lock:
-            if self._safe.here() and self._awaiting_no_more():
-                self._follow(self._context.phase)
+            if self._awaiting_no_more():
+                self._rotate_now()
 
     def _awaiting_no_more(self) -> bool:
         awaiting, self._awaiting = self._awaiting, None
@@ -129,38 +141,36 @@ class TorchCollector:
                 self._end()
                 self._tell_absence()
             finally:
-                self._abandon()
-                self._foreign.remove()
-                self._safe.remove()
-                if self._awaiting is not None:
-                    self._awaiting.remove()
-                if self._window:
-                    self._window.remove_signal()
+                self.abandon()
+
+    def abandon(self) -> None:
+        """Takes the wrappers off torch, and stops its profiler without keeping anything if it still runs."""
+        with contextlib.ExitStack() as undone:  # each of them, whichever fails
+            undone.callback(self._foreign.remove)
+            undone.callback(self._safe.remove)
+            if self._awaiting is not None:
+                undone.callback(self._awaiting.remove)
+            if self._window:
+                undone.callback(self._window.remove_signal)
+            undone.callback(self._stop_unkept)
 
     # ---- when
 
     def on_step(self, step: StepEnd) -> None:
-        """Follows the schedule, and ends a segment that is large enough."""
+        """Follows the schedule, and ends a segment that is large enough; at once, or at the next place that is safe."""
         with self._lock:
             self._last_step = time.monotonic()
-            self._left_open = False
             self._steps += 1
             self._awaiting_no_more()
-            if self._window is not None:
-                if self._safe.here():
-                    self._follow_window(step)
-                return
             if self._is_full():
                 self._rotation_wanted = True
-            if not self._safe.here():
-                self._left_open = True  # an optimizer that steps in hooks: the end of the backward pass will do
-                return
-            if self._rotation_wanted:
-                self._end()
-            self._follow(step.next_phase)
+            if self._window is not None:
+                self._follow_window(step)
+            else:
+                self._rotate_now()
 
     def _safe_point(self) -> None:
-        """Does what had to wait for such a place: a start after a compilation, an end of a segment without steps."""
+        """Does what had to wait for such a place: most optimizers end their step inside a range of their own."""
         quiet = time.monotonic() - self._last_step > QUIET_S
         if self._left_open or (self._rotation_wanted and quiet):
             self._rotate_now()
@@ -175,28 +185,34 @@ class TorchCollector:
                 self._context.on_main_thread(self._context.guarded(self.name, self._rotate_now))
             return
         new_device = self._device is None and accelerator(only_if_initialised=True) is not None
-        too_large = self._has_grown(quiet)
-        if new_device or too_large:
+        size = self._growth(quiet)
+        if new_device or size > 1:
             self._rotation_wanted = True
-        if new_device or (self._rotation_wanted and quiet):
-            self._rotate_in_mid_program()
+        if size > FAR_TOO_LARGE and time.monotonic() - self._began > PATIENCE_S:
+            self._in_mid_program(self._end_at_once)
+        elif new_device or (self._rotation_wanted and quiet):
+            self._in_mid_program(self._rotate_now)
 
-    def _has_grown(self, quiet: bool) -> bool:
-        """Whether the segment is too large, as far as memory tells; steps whose size is known are counted instead."""
+    def _growth(self, quiet: bool) -> float:
+        """How large the segment is, 1 being full, as memory tells; steps whose size is known are counted instead."""
         if time.monotonic() - self._began < SHORTEST_S:
-            return False
+            return 0.0
         settings = self._context.settings
-        with_stack = OPTIONS[self._detail].get("with_stack", False)
+        with_stack = self._traces_calls()
         counted = settings["segment_events"] * MEMORY_PER_EVENT[with_stack]
         limit = settings["segment_bytes"] if self._bytes_per_step and not quiet else counted
-        return bool(_resident_bytes() - self._memory_at_start > min(limit, settings["segment_bytes"]))
+        return (_resident_bytes() - self._memory_at_start) / float(min(limit, settings["segment_bytes"]))
+
+    def _traces_calls(self) -> bool:
+        return self._stacks and OPTIONS[self._detail].get("with_stack", False)
 
     def on_suspend(self, reason: str) -> None:
         """Ends the segment where Python's calls are traced: an import alone makes a million of them."""
-        if not OPTIONS[self._detail].get("with_stack"):
+        if not self._traces_calls():
             return
         with self._lock:
-            if not self._safe.in_backward():
+            # An optimizer's first step imports torch._dynamo inside its own range, which must outlive no session.
+            if self._safe.here():
                 self._suspended_since = (self._context.rows.now(), reason)
                 self._end()
 
@@ -210,29 +226,38 @@ class TorchCollector:
                 self.name, "suspended", "info", ts=since, dur=self._context.rows.now() - since, count=1,
                 detail=f"{reason}: Python's calls in it are not recorded",
             )  # fmt: skip
-            if self._window is None and not self._awaiting:
-                self._left_open = True
-                if self._safe.here():
-                    self._rotate_now()
+            if not self._awaiting:
+                self._rotate_now()
 
     def on_full(self) -> None:
         """The recording may grow no more: ends the segment at the next step."""
         self._rotation_wanted = True
 
-    def _rotate_in_mid_program(self) -> None:
-        """Ends the segment between two steps of Python, on the thread that began it: torch allows no other."""
+    def _in_mid_program(self, function: Callable[[], None]) -> None:
+        """Calls between two steps of Python, on the thread that began the segment: torch allows no other."""
         if threading.main_thread().ident == self._thread:
-            self._context.on_main_thread(self._context.guarded(self.name, self._rotate_now))
+            self._context.on_main_thread(self._context.guarded(self.name, function))
 
     def _rotate_now(self) -> None:
-        """Ends the segment if that is wanted, and goes on as the phase says."""
+        """Ends the segment if that is wanted, and goes on as the phase says; later, where this is no place for it."""
         with self._lock:
-            if self._stopped or self._window is not None or not self._safe.here():
+            if self._stopped or self._window is not None:
                 return
-            self._left_open = False
+            wanted, running = self._wanted(self._context.phase), self._profiler is not None
+            switches = wanted and (not running or self._rotation_wanted or self._warming_up)
+            self._left_open = self._safe.in_backward() or (switches and not self._safe.here())
+            if self._left_open:
+                return
             if self._rotation_wanted:
                 self._end()
             self._follow(self._context.phase)
+
+    def _end_at_once(self) -> None:
+        """Ends a segment that no safe place has come for; the next one begins at such a place."""
+        with self._lock:
+            if not self._safe.in_backward() and not self._safe.open_ranges():
+                self._end()
+                self._left_open = True
 
     def _wanted(self, phase: str) -> bool:
         return phase in ("warm_up", "active") and self._window is None
@@ -249,6 +274,8 @@ class TorchCollector:
 
     def _follow_window(self, step: StepEnd) -> None:
         assert self._window is not None
+        if not self._safe.here() and not (self._window_left and not self._safe.in_backward()):
+            return
         if self._window_left:
             self._window_left -= 1
             if not self._window_left:
@@ -283,7 +310,7 @@ class TorchCollector:
         began = self._context.rows.now()
         self._device = accelerator(only_if_initialised=bool(self._context.settings.get("device_when_used")))
         config = vendor_config(self._device, self._context.folder / "vendor")
-        profiler = profile(**profiler_arguments(self._detail, self._device, config))
+        profiler = profile(**profiler_arguments(self._detail, self._device, config, stacks=self._stacks))
         self._profiler = profiler
         try:
             with self._foreign.own_call():
@@ -293,6 +320,7 @@ class TorchCollector:
             raise
         self._warming_up = warming_up
         self._context.torch_recording_since = began
+        self._safe.session_runs = True
         self._describe_job()
         self._thread = threading.get_ident()
         self._began = time.monotonic()
@@ -325,20 +353,24 @@ class TorchCollector:
 
     def _end(self, *, keep: bool = True) -> None:
         """Stops torch's profiler, exports what it saw, and hands that to the converter."""
-        profiler, self._profiler = self._profiler, None
-        if profiler is None:
+        if self._profiler is None or (not self._stopped and not _runs_on_this_thread()):
+            # torch keeps the session in the thread's state, which C++ swaps while it runs: ending what is not there
+            # would leave the session running for good. The next safe place tries again.
+            self._left_open = self._profiler is not None
             return
+        profiler, self._profiler = self._profiler, None
         segment, self._segment = self._segment, None
         self._rotation_wanted = False
         self._context.torch_recording_since = None
+        self._safe.session_runs = False
         ended = self._context.rows.now()
         with self._foreign.own_call():
             profiler.__exit__(None, None, None)
         if segment is not None and keep:
             self._export(profiler, segment, ended)
 
-    def _abandon(self) -> None:
-        """Stops torch's profiler without keeping anything, if it still runs: it would grow without end."""
+    def _stop_unkept(self) -> None:
+        """Stops torch's profiler if it still runs: it would grow without end."""
         profiler, self._profiler = self._profiler, None
         self._context.torch_recording_since = None
         if profiler is not None:
@@ -375,6 +407,22 @@ class TorchCollector:
             f"{size} bytes",
         )  # fmt: skip
         self._context.convert(segment)
+        if self._traces_calls() and self._detail != "deep" and size >= LARGE_TRACE_BYTES:
+            self._leave_stacks_if_costly(final, size)
+
+    def _leave_stacks_if_costly(self, trace: Path, size: int) -> None:
+        """Traces Python's calls no more where they are most of the trace: the sampler tells the lines as well."""
+        calls = _count(trace, b'"python_function"')
+        share = calls * BYTES_PER_EVENT[self._detail] / size
+        if share < MOSTLY_CALLS:
+            return
+        self._stacks = False
+        self._bytes_per_step = None
+        self._context.loss(
+            self.name, "stacks_off", "info", ts=self._context.rows.now(), count=calls,
+            detail=f"Python's calls were about {min(share, 1):.0%} of the trace ({calls / max(1, self._steps):.0f} "
+            "a step) and are traced no more; lines are known from samples. detail=deep traces them all the same",
+        )  # fmt: skip
 
     # ---- other profilers
 
@@ -409,6 +457,13 @@ class TorchCollector:
         )  # fmt: skip
 
 
+def _runs_on_this_thread() -> bool:
+    """Whether the calling thread holds a session of torch's profiler."""
+    import torch
+
+    return bool(torch._C._autograd._profiler_enabled())
+
+
 def _resident_bytes() -> int:
     try:
         return int(Path("/proc/self/statm").read_text().split()[1]) * _PAGE
@@ -432,3 +487,12 @@ def _size_of_whole_trace(path: Path) -> int:
     if not whole:
         raise OSError(f"{path.name} is cut off after {size} bytes: is the disk full?")
     return size
+
+
+def _count(path: Path, word: bytes) -> int:
+    """How often the word occurs in the file; one across two blocks is missed, which does not matter here."""
+    total = 0
+    with path.open("rb") as file:
+        while block := file.read(1 << 22):
+            total += block.count(word)
+    return total

@@ -39,6 +39,9 @@ OWN_FOLDERS = tuple(f"{_ROOT / room}{os.sep}" for room in ("profiler", "collecto
 PROGRAM_RUNNER = str(_ROOT / "profiler" / "session" / "program.py")
 """The file that runs the user's program under ``stallscope record``: what stands outside it is not the user's."""
 
+PROGRAM_RECORDER = str(_ROOT / "profiler" / "session" / "recorded_program.py")
+"""The file that calls the runner, and what comes before and after the program."""
+
 
 @dataclass(slots=True, eq=False)
 class OpenSlice:
@@ -252,12 +255,13 @@ class CapturedRows:
             if len(self._texts) >= MAX_STACKS:
                 self.stacks_left_out += 1
                 return None
-            ids = []
-            for file, line, function in frames_in(text):
-                if file == PROGRAM_RUNNER:
-                    break
-                if not file.startswith(OWN_FOLDERS):
-                    ids.append(self._frame(file, line, function))
+            frames = frames_in(text)
+            files = [file for file, _, _ in frames]
+            if PROGRAM_RUNNER in files:
+                frames = frames[: files.index(PROGRAM_RUNNER)]
+            elif PROGRAM_RECORDER in files:
+                frames = []  # before the program's first line, or after its last: ours, not the program's
+            ids = [self._frame(*frame) for frame in frames if not frame[0].startswith(OWN_FOLDERS)]
             self._texts[text] = self._add_stack(ids)
         return self._texts[text]
 

@@ -100,8 +100,8 @@ class Collector(Protocol):
 
     ``on_step(step: StepEnd)`` is called on the training thread at each step's end; ``on_tick()`` on a thread of the
     session, about five times a second; ``on_full()`` when the recording may grow no more; ``on_segment(segment)``
-    before a     segment of torch's trace is converted; ``on_suspend(reason)`` and
-    ``on_resume()`` around what is not to be traced.
+    before a segment of torch's trace is converted; ``on_suspend(reason)`` and ``on_resume()`` around what is not to be
+    traced; ``abandon()`` where ``stop`` raised, to take back what must not outlive the recording.
 
     Attributes:
         name: Its name in settings and in ``losses``.

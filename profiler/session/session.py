@@ -210,6 +210,7 @@ class Session:
     def pause(self, collector: str, name: str, ts: int, dur: int, detail: str) -> None:
         """See ``CaptureContext``."""
         self.paused_ns += dur
+        self._steps.paused(ts, dur)
         self.rows.slice(name, "overhead", ts, dur)
         self.loss(
             collector, "paused", "info", track_id=self.rows.thread_track(), ts=ts, dur=dur, count=1, detail=detail
@@ -350,8 +351,14 @@ class Session:
 
     def _stop_dropped(self) -> None:
         while self._dropped:
-            collector = self._dropped.pop()
-            self._guard.call(collector.name, collector.stop)
+            self._stop_one(self._dropped.pop())
+
+    def _stop_one(self, collector: Collector) -> None:
+        failures = self._guard.account(collector.name).failures
+        failed_before = failures.get("stop", 0)
+        self._guard.call(collector.name, collector.stop)
+        if failures.get("stop", 0) > failed_before:
+            self._hook(collector, "abandon")
 
     # ---- end
 
@@ -374,7 +381,7 @@ class Session:
         self._stop_dropped()
         for collector in reversed(self._collectors):
             account = self._guard.account(collector.name)
-            self._guard.call(collector.name, collector.stop)
+            self._stop_one(collector)
             account.state = "stopped" if account.state == "running" else account.state
         self.active = False
         self._quit.set()

@@ -13,6 +13,9 @@ from .schedule import Schedule
 STRENGTH = {"optimizer": 1, "annotation": 2, "explicit": 3}
 """The sources of boundaries; a stronger one silences the weaker ones from its first call on."""
 
+AFTER_BOUNDARY_NS = 1_000_000
+"""A pause that begins this soon after a boundary was meant to be at it."""
+
 
 class StepClock:
     """Turns boundaries into steps.
@@ -60,3 +63,11 @@ class StepClock:
     def resume(self, ts: int) -> None:
         """The next step begins at ``ts``, after whatever was done between steps."""
         self._begin = max(self._begin, ts)
+
+    def paused(self, ts: int, dur: int) -> None:
+        """A pause right after a boundary belongs to no step: the next one begins after it.
+
+        Most optimizers call back inside a range of their own; what waited for its end comes some microseconds late.
+        """
+        if 0 <= ts - self._begin <= AFTER_BOUNDARY_NS:
+            self.resume(ts + dur)

@@ -88,7 +88,10 @@ def test_frames_begin_in_the_program(project: Path) -> None:
     record("-o", "run", "--detail", "low", "--collectors", "sampler,io,torch,steps", "train.py", cwd=project)
     recording = opened(project / "run")
     files = {frame["frame_id"]: str(frame["file"]) for frame in recording.table("frames").to_pylist()}
-    outermost = {files[row["frame_ids"][0]] for row in recording.table("stacks").to_pylist()}
+    # Python's faulthandler tells the hundred innermost frames: where a longer stack begins is not known.
+    whole = [row["frame_ids"] for row in recording.table("stacks").to_pylist() if len(row["frame_ids"]) < 80]
+    assert len(whole) > 5
+    outermost = {files[frame_ids[0]] for frame_ids in whole}
     # The import of the program itself is ours until its first line runs.
     assert {Path(file).name for file in outermost} == {"train.py"}
 

@@ -44,3 +44,12 @@ def test_phases_are_those_of_the_schedule() -> None:
     clock = StepClock(Schedule(wait=1, warm_up=1, active=1, repeat=1), 0)
     told = [(s.phase, s.next_phase) for ts in (1, 2, 3, 4) for s in clock.boundary("explicit", ts)]
     assert told == [("wait", "warm_up"), ("warm_up", "active"), ("active", "done"), ("done", "done")]
+
+
+def test_a_pause_soon_after_a_boundary_belongs_to_no_step() -> None:
+    clock = StepClock(None, 0)
+    assert spans(clock, [("explicit", 10_000_000)]) == [(0, 0, 10_000_000)]
+    clock.paused(10_400_000, 5_000_000)
+    assert spans(clock, [("explicit", 20_000_000)]) == [(1, 15_400_000, 20_000_000)]
+    clock.paused(25_000_000, 1_000_000)
+    assert spans(clock, [("explicit", 30_000_000)]) == [(2, 20_000_000, 30_000_000)]

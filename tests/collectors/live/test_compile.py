@@ -77,7 +77,8 @@ def test_compilations_recompilations_and_breaks(detail: str, tmp_path: Path) -> 
     assert inside[0]["phase"] == "execution"
     assert steps[0]["phase"] == "preparation"
     told = {row["kind"] for row in all_losses(recording)}
-    assert ("suspended" in told) == (detail == "normal")
+    # Ranges of C++ are open around the compiler: a session that ended there would end the process.
+    assert "suspended" not in told
 
 
 @pytest.mark.slow
