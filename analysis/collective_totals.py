@@ -13,7 +13,7 @@ from .collective_parts import CollectiveParts, collective_parts
 from .collectives import UNMATCHED, WITHHELD_BELOW, PeerWaits, peer_waits
 from .columns import nullable_floats, nullable_ints, texts
 from .group_statistics import group_sum
-from .nesting import Ints
+from .nesting import Ints, Mask
 
 if TYPE_CHECKING:
     from ..profiler.recording.reader import Recording
@@ -50,12 +50,13 @@ class CollectiveSummary:
     reason: str
 
 
-def collective_totals(recording: Recording, *, by: TotalsBy = "rank") -> pd.DataFrame:
+def collective_totals(recording: Recording, *, by: TotalsBy = "rank", chosen: Mask | None = None) -> pd.DataFrame:
     """Sums over the parts of all ranks.
 
     Args:
         recording: The recording.
         by: "rank" (who waited), "peer" (who was waited for), "kind", "group", or "all" for one row.
+        chosen: Per part (as in ``collective_parts``) whether it counts; all by default.
 
     Returns:
         One row a rank, peer, kind or group: that key (null for "all" and where the peer cannot be told), parts,
@@ -68,6 +69,7 @@ def collective_totals(recording: Recording, *, by: TotalsBy = "rank") -> pd.Data
     """
     parts, waits = collective_parts(recording), peer_waits(recording)
     code, keys = _key(parts, waits, by)
+    code = code if chosen is None else np.where(chosen, code, -1)
     frame = _sums(parts, waits, code, len(keys))
     if by == "rank" or by == "peer":
         frame.insert(0, by, nullable_ints([key if isinstance(key, int) else -1 for key in keys], _known(keys)))
@@ -193,7 +195,7 @@ def _sums(parts: CollectiveParts, waits: PeerWaits, code: Ints, count: int) -> p
 def _reasons(waits: PeerWaits, code: Ints, withheld: np.ndarray[tuple[int], np.dtype[np.bool_]], count: int) -> object:
     """Per group the reasons for what is unknown, and that a sum is withheld."""
     found: list[set[str]] = [set() for _ in range(count)]
-    bad = np.flatnonzero(~waits.told)
+    bad = np.flatnonzero(~waits.told & (code >= 0))
     for group, reason in set(zip(code[bad].tolist(), waits.reason[bad].tolist(), strict=True)):
         found[group].add(reason)
     for group in np.flatnonzero(withheld).tolist():
