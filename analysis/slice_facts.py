@@ -97,8 +97,9 @@ def longest_stall(
     root_cause: str | None = None,
     state: str | None = None,
     place: tuple[str, int] | None = None,
+    step: int | None = None,
 ) -> int | None:
-    """The id of the longest stall of a rank with the root cause, state and line (file, number) that are given."""
+    """The id of the longest stall of a rank with the root cause, state, line (file, number) and step that are given."""
     frame = all_stalls(recording, rank)
     chosen = pd.Series(True, index=frame.index)
     if root_cause is not None:
@@ -107,6 +108,8 @@ def longest_stall(
         chosen &= frame["state"] == state
     if place is not None:
         chosen &= (frame["file"].fillna("") == place[0]) & (frame["line"].fillna(0) == place[1])
+    if step is not None:
+        chosen &= frame["step"] == step
     frame = frame[chosen.fillna(False).astype(bool)]
     return int(frame["stall_id"].to_numpy()[frame["dur"].to_numpy().argmax()]) if len(frame) else None
 

@@ -5,8 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from urllib.parse import parse_qsl, urlencode
 
-VIEWS = {"overview": "Overview", "timeline": "Timeline", "stalls": "Stalls", "source": "Source"}
-"""The views by the name that addresses use."""
+VIEWS = {
+    "overview": "Overview",
+    "timeline": "Timeline",
+    "stalls": "Stalls",
+    "source": "Source",
+}
+"""The views by the name that addresses use, as the navigation shows them."""
+
+_KEPT = ("recording", "rank", "step")
+"""What a link keeps of the address it stands on."""
 
 
 def parsed(search: str | None) -> dict[str, str]:
@@ -19,9 +27,9 @@ def address(view: str, query: Mapping[str, object] | None = None, /, **values: o
 
     Args:
         view: A key of ``VIEWS``.
-        query: The address's query that the link stands on: the recording is kept.
-        values: What else it shows; None is left out.
+        query: The address's query that the link stands on: the recording, rank and step are kept.
+        values: What else it shows; None leaves it out, and also what would be kept.
     """
-    kept = {"recording": query["recording"]} if query and query.get("recording") else {}
-    given = {name: value for name, value in values.items() if value is not None}
-    return "?" + urlencode({"view": view, **kept, **given})
+    kept = {name: query[name] for name in _KEPT if query.get(name)} if query else {}
+    given = {name: value for name, value in (kept | values).items() if value is not None}
+    return "?" + urlencode({"view": view, **given})

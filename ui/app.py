@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,19 +14,20 @@ from .data_routes import data_routes
 from .security import protect
 from .served import Served, labelled
 from .timeline_meta import TimelineTracks
-from .views import overview, source, stalls, timeline
+from .views import overview, selectors, source, stalls, timeline
 
 if TYPE_CHECKING:
     from ..profiler.recording.reader import Recording
 
 ASSETS = Path(__file__).resolve().parent / "assets"
 
-_LAYOUTS = {
+_LAYOUTS: dict[str, Callable[[Served, Mapping[str, str]], Any]] = {
     "overview": overview.layout,
     "timeline": timeline.layout,
     "stalls": stalls.layout,
     "source": source.layout,
 }
+"""What makes the page of each view in ``VIEWS``."""
 
 
 def create_app(
@@ -59,6 +60,7 @@ def create_app(
     )
     app.layout = _shell
     _register_pages(app, served)
+    selectors.register(app, served)
     timeline.register(app, tracks)
     stalls.register(app, served)
     app.server.register_blueprint(data_routes(tracks))
@@ -101,4 +103,4 @@ def _bar(served: Mapping[str, Served], chosen: Served, view: str, query: Mapping
     ]
     label: list[Any] = others if len(served) > 1 else [html.Span(chosen.label, className="label", title=chosen.label)]
     brand = html.Span("stallscope", className="brand")
-    return [brand, html.Nav(links, className="views"), *label, *badge]
+    return [brand, html.Nav(links, className="views"), *label, *badge, *selectors.selectors(chosen, query)]

@@ -28,7 +28,7 @@ _HIGHEST = (1 << 53) - 1
 
 
 def data_routes(tracks: dict[str, TimelineTracks]) -> flask.Blueprint:
-    """The routes for recordings by their keys."""
+    """The routes for recordings by their keys; below ``rank/N`` the same, with ``meta`` of that rank alone."""
     blueprint = flask.Blueprint("data", __name__, url_prefix="/data/<key>")
     answers = {
         "meta": _meta,
@@ -40,14 +40,17 @@ def data_routes(tracks: dict[str, TimelineTracks]) -> flask.Blueprint:
     }
     for name, answer in answers.items():
 
-        def view(key: str, answer: Any = answer) -> flask.Response:
+        def view(key: str, rank: int | None = None, answer: Any = answer) -> flask.Response:
             if key not in tracks:
                 flask.abort(404, "there is no such recording")
-            response: flask.Response = answer(tracks[key])
+            if rank is not None and rank not in tracks[key].served.recording.ranks:
+                flask.abort(404, f"the recording has no rank {rank}")
+            response: flask.Response = _meta(tracks[key], rank) if answer is _meta else answer(tracks[key])
             response.headers["Cache-Control"] = "no-store"
             return response
 
         blueprint.add_url_rule(f"/{name}", name, view, methods=["GET"])
+        blueprint.add_url_rule(f"/rank/<int:rank>/{name}", f"{name}_of_rank", view, methods=["GET"])
     return blueprint
 
 
@@ -59,8 +62,8 @@ def whole_number(name: str, low: int, high: int) -> int:
     return int(text)
 
 
-def _meta(tracks: TimelineTracks) -> flask.Response:
-    return flask.jsonify(timeline_meta(tracks))
+def _meta(tracks: TimelineTracks, rank: int | None) -> flask.Response:
+    return flask.jsonify(timeline_meta(tracks, rank))
 
 
 def _tiles(tracks: TimelineTracks) -> flask.Response:

@@ -53,23 +53,32 @@ class TimelineTracks:
         return {track.track_id: number for number, track in enumerate(self.served.index.tracks)}
 
 
-def timeline_meta(tracks: TimelineTracks) -> dict[str, Any]:
+_MOST_OVERVIEW = 8
+"""Of how many devices the strip above the timeline shows the states."""
+
+
+def timeline_meta(tracks: TimelineTracks, rank: int | None = None) -> dict[str, Any]:
     """The answer to ``meta``: span (ns), tree, categories, bands, bandLabels, overview, steps, losses.
 
+    With a rank the tree, steps and overview are those of that rank alone; the numbers of tracks stay the same.
     Times are ns from the start of the recording. ui/timeline/src/rows.js says what a node of the tree is.
     """
     served = tracks.served
     steps: dict[str, list[dict[str, Any]]] = {}
     with served.lock:
-        tree = [_rank(tracks, rank, steps) for rank in served.recording.ranks]
+        tree = [_rank(tracks, one, steps) for one in served.recording.ranks if rank in (None, one)]
         losses = _losses(tracks)
+    if rank is not None:
+        for node in (child for one in tree for child in one["children"]):
+            node.pop("collapsed", None)
+    bands = [number for number, band in enumerate(served.bands.devices) if rank in (None, band.rank)]
     return {
         "span": served.extent[1] - served.extent[0],
         "tree": tree,
         "categories": list(CATEGORIES),
         "bands": list(BAND_CODES),
         "bandLabels": [band_label(code) for code in BAND_CODES],
-        "overview": [tracks.first_band + number for number in range(min(8, len(served.bands.devices)))],
+        "overview": [tracks.first_band + number for number in bands[:_MOST_OVERVIEW]],
         "steps": steps,
         "losses": losses,
     }

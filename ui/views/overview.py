@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import pandas as pd
@@ -11,36 +10,29 @@ from dash import dcc, html
 from ...analysis.findings import Finding, Findings
 from ...analysis.step_breakdown import STATE_COLUMNS
 from ..addresses import address
+from ..scope import Query, chosen_ranks, chosen_step
 from ..served import Served
 from ..timeline_meta import device_label
 from ..wording import ABSENT, duration, place, share, size
-from .parts import BAND_COLOURS, chosen_ranks, facts, rank_links, section, swatch, table
-
-Query = Mapping[str, str]
+from .parts import BAND_COLOURS, facts, section, swatch, table
 
 _STATES = tuple(column.removesuffix("_ns") for column in STATE_COLUMNS)
 _MOST_LOSSES = 200
 
 
 def layout(served: Served, query: Query) -> html.Div:
-    """The page for an address; ``rank`` limits it to one."""
+    """The page for an address; ``rank`` and ``step`` limit it. Findings are always about the steady steps."""
     ranks = chosen_ranks(served, query)
+    step = chosen_step(served, query)
     frame = served.breakdown
     frame = frame[frame["rank"].isin(ranks)]
     return html.Div(
         [
-            _head(served, query),
-            html.Div([_findings(served.findings, query), _steps(served, frame)], className="columns"),
+            html.Div(html.H1(served.findings.verdict), className="verdict"),
+            html.Div([_findings(served.findings, query), _steps(frame, step)], className="columns"),
             html.Div([_devices(served, frame), _identity(served), _losses(served, ranks)], className="columns"),
         ],
         className="page",
-    )
-
-
-def _head(served: Served, query: Query) -> html.Div:
-    return html.Div(
-        [html.H1(served.findings.verdict), rank_links(served, "overview", query)],
-        className="verdict",
     )
 
 
@@ -86,26 +78,30 @@ def _card(number: int, finding: Finding, query: Query) -> html.Li:
     )
 
 
-def _steps(served: Served, frame: pd.DataFrame) -> html.Section:
+def _steps(frame: pd.DataFrame, step: int | None) -> html.Section:
+    """The chart of every step, or of one, and beneath it the same in figures: of the whole window, or of that step."""
     steps = frame[frame["step"].notna()]
+    whole = frame[frame["step"].isna()]
     note = "Each step as the device ran it; the four states add up to the step exactly."
+    if step is not None:
+        steps = whole = steps[steps["step"] == step]
+        note = f"Step {step} as each device ran it; the four states add up to it exactly."
     if not len(steps):
         steps = frame[frame["device_type"] != "all"]
         note = "The recording marks no steps: each device from its first operation to its last."
     graph = dcc.Graph(
         figure=step_figure(steps), config={"displayModeBar": False, "responsive": True}, className="chart"
     )
-    whole = frame[frame["step"].isna()]
     rows = [
         [
-            f"rank {row['rank']}",
+            f"rank\N{NO-BREAK SPACE}{row['rank']}",
             device_label(row["device_type"], _index(row["device_index"])),
             duration(row["dur"]),
             *(share(row[column] / row["dur"] if row["dur"] else None) for column in STATE_COLUMNS),
         ]
         for row in whole.to_dict("records")
     ]
-    head = ["", "device", "window", *(swatch(state) for state in _STATES)]
+    head = ["", "device", "window" if step is None else "step", *(swatch(state) for state in _STATES)]
     return section("Where the time goes", graph, table(head, rows, numbers=range(2, 7)), note=note)  # type: ignore[arg-type]
 
 

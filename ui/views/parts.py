@@ -1,16 +1,13 @@
-"""What several views are made of: tables, titled sections, rank links, grids. Text is always text, never HTML."""
+"""What several views are made of: tables, titled sections, grids. Text is always text, never HTML."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import dash_ag_grid as dag
 import pandas as pd
-from dash import dcc, html
-
-from ..addresses import address
-from ..served import Served
+from dash import html
 
 BAND_COLOURS = {
     "compute": "#76AB7A",
@@ -71,29 +68,6 @@ def table(head: Sequence[str], rows: Sequence[Sequence[Any]], *, numbers: Sequen
 def facts(pairs: Sequence[tuple[str, Any]]) -> html.Dl:
     """Names with their values."""
     return html.Dl([part for name, value in pairs for part in (html.Dt(name), html.Dd(value))], className="facts")
-
-
-def rank_links(served: Served, view: str, query: Mapping[str, str], *, all_ranks: bool = True) -> html.Nav | None:
-    """Links to the same view of another rank; None where there is one rank."""
-    ranks = served.recording.ranks
-    if len(ranks) < 2:
-        return None
-    chosen = served.rank_of(query.get("rank"))
-    if chosen is None and not all_ranks:
-        chosen = ranks[0]
-    entries: list[tuple[int | None, str]] = [(None, "all")] if all_ranks else []
-    entries += [(rank, str(rank)) for rank in ranks]
-    links = [
-        dcc.Link(label, href=address(view, query, rank=rank), className="chip chosen" if rank == chosen else "chip")
-        for rank, label in entries
-    ]
-    return html.Nav([html.Span("rank", className="dim"), *links], className="chips")
-
-
-def chosen_ranks(served: Served, query: Mapping[str, str]) -> tuple[int, ...]:
-    """The rank that an address names, or all."""
-    rank = served.rank_of(query.get("rank"))
-    return served.recording.ranks if rank is None else (rank,)
 
 
 def records(frame: pd.DataFrame) -> list[dict[str, Any]]:

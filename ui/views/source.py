@@ -10,13 +10,13 @@ from dash import dcc, html
 
 from ...analysis.slice_facts import all_stalls, longest_stall
 from ...analysis.source_lines import source_lines
+from ...analysis.stalls import stalls
 from ...analysis.timeline import memoized
 from ..addresses import address
+from ..scope import Query, chosen_rank, chosen_step
 from ..served import Served
 from ..wording import duration, editor_address
-from .parts import rank_links, records, section, table
-
-Query = Mapping[str, str]
+from .parts import records, section, table
 
 _COSTS = ("host_ns", "device_ns", "stall_ns")
 _MOST_FILES = 200
@@ -24,14 +24,12 @@ _MOST_LINES = 5000
 
 
 def layout(served: Served, query: Query) -> html.Div:
-    """The page for an address: ``rank``, ``file`` and ``line``."""
-    rank = served.rank_of(query.get("rank"))
-    rank = served.recording.ranks[0] if rank is None else rank
-    frame = _lines(served, rank)
+    """The page for an address: ``rank`` (the first by default), ``step``, ``file`` and ``line``."""
+    rank, step = chosen_rank(served, query), chosen_step(served, query)
+    frame = _lines(served, rank, step)
     known = frame[frame["file"].notna()]
-    head = html.Div(
-        [html.H1("What each line costs"), rank_links(served, "source", query, all_ranks=False)], className="verdict"
-    )
+    words = f"What each line costs, rank {rank}" if len(served.recording.ranks) > 1 else "What each line costs"
+    head = html.Div(html.H1(words if step is None else f"{words}, step {step}"), className="verdict")
     if not len(known):
         words = "The recording has no stacks, so no line is known. Record with stallscope, or with_stack=True."
         return html.Div([head, section("No lines", html.P(words, className="note"))], className="page")
@@ -52,14 +50,16 @@ def layout(served: Served, query: Query) -> html.Div:
     )
 
 
-def _lines(served: Served, rank: int) -> pd.DataFrame:
+def _lines(served: Served, rank: int, step: int | None) -> pd.DataFrame:
     def build() -> pd.DataFrame:
-        stalls = all_stalls(served.recording, rank)
+        if step is not None:
+            of_step = stalls(served.recording, ranks=(rank,), step=step)
+            return source_lines(served.recording, rank=rank, step=step, stalls=of_step)
         everything = (served.extent[0], served.extent[1] + 1)
-        return source_lines(served.recording, rank=rank, window=everything, stalls=stalls)
+        return source_lines(served.recording, rank=rank, window=everything, stalls=all_stalls(served.recording, rank))
 
     with served.lock:
-        return memoized(served.recording, ("ui_lines", rank), build)
+        return memoized(served.recording, ("ui_lines", rank, step), build)
 
 
 def _files(files: pd.DataFrame, chosen: str, rank: int, query: Query, unknown: pd.DataFrame) -> html.Section:

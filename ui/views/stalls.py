@@ -14,12 +14,12 @@ from ...analysis.slice_facts import longest_stall
 from ...analysis.stall_groups import By, stall_groups
 from ...analysis.timeline import memoized
 from ..addresses import address, parsed
+from ..scope import Query, chosen_ranks, chosen_step
 from ..served import Served
 from ..timeline_meta import device_label
 from ..wording import duration, place, share
-from .parts import chosen_ranks, count_column, duration_column, grid, rank_links, section, share_column, swatch, table
+from .parts import count_column, duration_column, grid, section, share_column, swatch, table
 
-Query = Mapping[str, str]
 Finder = Mapping[str, Served]
 
 _COLUMNS: Sequence[dict[str, Any]] = (
@@ -36,20 +36,16 @@ _COLUMNS: Sequence[dict[str, Any]] = (
 
 
 def layout(served: Served, query: Query) -> html.Div:
-    """The page for an address; ``rank`` and ``cause`` limit it."""
-    ranks = chosen_ranks(served, query)
+    """The page for an address; ``rank``, ``step`` and ``cause`` limit it."""
+    ranks, step = chosen_ranks(served, query), chosen_step(served, query)
     cause = query.get("cause") if query.get("cause") in CAUSES else None
-    rows = _line_rows(_groups(served, "line"), ranks, cause)
+    rows = _line_rows(_groups(served, "line", ranks, step), cause)
     chosen = [html.Span([swatch(cause), ": ", CAUSES[cause], " "])] if cause else []
-    every = (
-        [dcc.Link("all causes", href=address("stalls", query, rank=query.get("rank")), className="chip")]
-        if cause
-        else []
-    )
+    every = [dcc.Link("all causes", href=address("stalls", query), className="chip")] if cause else []
     return html.Div(
         [
-            html.Div([html.H1("Why the devices waited"), rank_links(served, "stalls", query)], className="verdict"),
-            html.Div([_causes(served, query, ranks)], className="columns one"),
+            html.Div(html.H1("Why the devices waited"), className="verdict"),
+            html.Div([_causes(served, query, ranks, step)], className="columns one"),
             section(
                 "By root cause and line",
                 html.Div([*chosen, *every], className="chips"),
@@ -84,28 +80,31 @@ def register(app: dash.Dash, recordings: Finder) -> None:
                 int(row["rank"]),
                 root_cause=str(row["root_cause"]),
                 state=str(row["state"]),
+                step=chosen_step(served, query),
                 place=(str(row["file"]), int(row["line"])),
             )
         return dash.no_update if found is None else address("timeline", query, stall=found)
 
 
-def _groups(served: Served, by: By) -> pd.DataFrame:
+def _groups(served: Served, by: By, ranks: tuple[int, ...], step: int | None) -> pd.DataFrame:
+    """The groups of some ranks; those of the whole recording are kept, as every choice of ranks is a part of them."""
     with served.lock:
-        return memoized(served.recording, ("ui_stalls", by), lambda: stall_groups(served.recording, by=by))
+        if step is not None:
+            return stall_groups(served.recording, by=by, ranks=ranks, step=step)
+        frame = memoized(served.recording, ("ui_stalls", by), lambda: stall_groups(served.recording, by=by))
+    return frame[frame["rank"].isin(ranks)]
 
 
-def _causes(served: Served, query: Query, ranks: tuple[int, ...]) -> html.Section:
-    frame = _groups(served, "root_cause")
-    frame = frame[frame["rank"].isin(ranks)]
+def _causes(served: Served, query: Query, ranks: tuple[int, ...], step: int | None) -> html.Section:
+    frame = _groups(served, "root_cause", ranks, step)
     if not len(frame):
         return section("By root cause", html.P("No stall: the devices were never without work.", className="note"))
     sums = frame.groupby(["state", "root_cause"], sort=False, observed=True)[["dur", "count"]].sum().reset_index()
     sums = sums.sort_values("dur", ascending=False)
     whole = int(sums["dur"].sum())
-    rank = query.get("rank")
     rows = [
         [
-            dcc.Link(swatch(row["root_cause"]), href=address("stalls", query, rank=rank, cause=row["root_cause"])),
+            dcc.Link(swatch(row["root_cause"]), href=address("stalls", query, cause=row["root_cause"])),
             "exposed copy" if row["state"] == "data_movement" else "stall",
             duration(row["dur"]),
             html.Div(html.Div(style={"width": f"{100 * row['dur'] / max(whole, 1):.1f}%"}), className="bar"),
@@ -120,12 +119,11 @@ def _causes(served: Served, query: Query, ranks: tuple[int, ...]) -> html.Sectio
     return section(
         "By root cause",
         html.Div(table(head, rows, numbers=(2, 4, 5)), className="short"),
-        note=f"{duration(whole)} without computation or communication, {of}.",
+        note=f"{duration(whole)} without computation or communication, {of}{'' if step is None else f', step {step}'}.",
     )
 
 
-def _line_rows(frame: pd.DataFrame, ranks: tuple[int, ...], cause: str | None) -> list[dict[str, Any]]:
-    frame = frame[frame["rank"].isin(ranks)]
+def _line_rows(frame: pd.DataFrame, cause: str | None) -> list[dict[str, Any]]:
     if cause is not None:
         frame = frame[frame["root_cause"] == cause]
     return [

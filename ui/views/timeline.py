@@ -12,6 +12,7 @@ from dash import ALL, Input, Output, State, dcc, html
 from ...analysis.area_statistics import area_states, area_statistics
 from ...analysis.slice_search import entry_of_slice, search_slices
 from ..addresses import parsed
+from ..scope import Query, step_window
 from ..served import Served
 from ..timeline_component import StallscopeTimeline
 from ..timeline_meta import TimelineTracks
@@ -20,7 +21,6 @@ from .details import details_of, nothing_picked
 from .parts import count_column, duration_column, grid, records, swatch, table
 from .source import longest_stall_of_line
 
-Query = Mapping[str, str]
 Finder = Mapping[str, TimelineTracks]
 
 _MOST_FOUND = 200
@@ -44,9 +44,14 @@ _AREA_COLUMNS = (
 
 
 def layout(served: Served, query: Query) -> html.Div:
-    """The page for an address: ``start`` and ``end`` (ns from the start), and ``slice``, ``stall`` or ``line``."""
+    """The page for an address: ``start`` and ``end`` (ns from the start), and ``slice``, ``stall`` or ``line``.
+
+    ``rank`` leaves only that rank's tracks, ``step`` shows that step where nothing else says what to show.
+    """
     view, command = shown(served, query)
     start = {"view": view} if view else {}
+    rank = served.rank_of(query.get("rank"))
+    data = f"/data/{served.key}" if rank is None or command else f"/data/{served.key}/rank/{rank}"
     return html.Div(
         [
             html.Div(
@@ -64,7 +69,7 @@ def layout(served: Served, query: Query) -> html.Div:
                 ],
                 className="tools",
             ),
-            StallscopeTimeline("timeline", f"/data/{served.key}", command=command, searches=0, **start),
+            StallscopeTimeline("timeline", data, command=command, searches=0, **start),
             html.Div(
                 [
                     html.Div(nothing_picked(), id="details", className="pane"),
@@ -95,7 +100,8 @@ def shown(served: Served, query: Query) -> tuple[list[int] | None, dict[str, Any
     elif slice_id is not None:
         entry = entry_of_slice(index, slice_id)
     if entry is None:
-        return view, None
+        step = step_window(served, query)
+        return view or ([step[0] - served.origin, step[1] - served.origin] if step else None), None
     first, last = int(index.start[entry]) - served.origin, int(index.end[entry]) - served.origin
     room = max(_AROUND * (last - first), _LEAST_AROUND_NS)
     return view or [max(0, first - room), min(span, last + room)], {"pick": entry, "band": stall is not None}

@@ -1,0 +1,58 @@
+"""Which rank and step a page is about, as its address says."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ..analysis.device_activity import rank_activity
+from ..analysis.steps import device_steps, host_steps
+from .served import Served
+
+Query = Mapping[str, str]
+
+
+def chosen_ranks(served: Served, query: Query) -> tuple[int, ...]:
+    """The rank that an address names, or all; with a step, only those that have it."""
+    rank = served.rank_of(query.get("rank"))
+    ranks = served.recording.ranks if rank is None else (rank,)
+    step = chosen_step(served, query)
+    return ranks if step is None else tuple(one for one in ranks if step in step_numbers(served, (one,)))
+
+
+def chosen_rank(served: Served, query: Query) -> int:
+    """The rank that an address names, for a page about one: the first that has the step where it names none."""
+    ranks = chosen_ranks(served, query)
+    return ranks[0] if ranks else served.recording.ranks[0]
+
+
+def chosen_step(served: Served, query: Query) -> int | None:
+    """The step that an address names; None where it names none that the rank (or any rank) has."""
+    text = query.get("step", "")
+    if not (text.removeprefix("-").isdecimal() and text.isascii() and len(text) < 19):
+        return None
+    rank = served.rank_of(query.get("rank"))
+    step = int(text)
+    return step if step in step_numbers(served, served.recording.ranks if rank is None else (rank,)) else None
+
+
+def step_numbers(served: Served, ranks: tuple[int, ...]) -> list[int]:
+    """The numbers of the steps of some ranks, rising."""
+    with served.lock:
+        return sorted({number for rank in ranks for number in host_steps(served.recording, rank).numbers.tolist()})
+
+
+def step_window(served: Served, query: Query) -> tuple[int, int] | None:
+    """The chosen step of the chosen ranks: from where a host begins it to where the last device ends it.
+
+    In ns on the recording's clock.
+    """
+    step = chosen_step(served, query)
+    ends: list[tuple[int, int]] = []
+    with served.lock:
+        for rank in chosen_ranks(served, query) if step is not None else ():
+            devices = rank_activity(served.recording, rank).devices
+            cuts = [host_steps(served.recording, rank), *(device_steps(served.recording, rank, one) for one in devices)]
+            for cut in cuts:
+                at = cut.numbers.tolist().index(step)
+                ends.append((int(cut.starts[at]), int(cut.ends[at])))
+    return (min(start for start, _ in ends), max(end for _, end in ends)) if ends else None
