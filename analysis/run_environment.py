@@ -11,7 +11,17 @@ if TYPE_CHECKING:
     from ..profiler.recording.reader import Recording
 
 _NOT_THE_ENVIRONMENT = frozenset(
-    ("trace_id", "displayTimeUnit", "baseTimeNanoseconds", "trace_name", "schemaVersion", "distributedInfo", "argv")
+    (
+        "trace_id",
+        "displayTimeUnit",
+        "baseTimeNanoseconds",
+        "trace_name",
+        "schemaVersion",
+        "distributedInfo",
+        "argv",
+        "group_trace_id",
+        "world_size",
+    )
 )
 """What differs from run to run, or says nothing about one."""
 
@@ -63,8 +73,11 @@ def _devices(recording: Recording, lanes: Sequence[LaneMeasures]) -> dict[str, s
     columns = ["rank", "device_type", "device_index", "name"]
     rows = recording.table("devices", columns=columns).to_pylist()
     names = {(row["rank"], row["device_type"], row["device_index"]): row["name"] for row in rows}
+    models = {name for (_, kind, _), name in names.items() if name and kind != "cpu"}
     counts: dict[str, int] = {}
     for lane in lanes:
-        name = names.get((lane.rank, lane.device_type, lane.device_index)) or lane.device_type
+        name = names.get((lane.rank, lane.device_type, lane.device_index))
+        if not name:
+            name = next(iter(models)) if len(models) == 1 and lane.device_type != "cpu" else lane.device_type
         counts[name] = counts.get(name, 0) + 1
     return {"device": ", ".join(f"{count} x {name}" for name, count in sorted(counts.items()))} if counts else {}
