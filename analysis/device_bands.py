@@ -68,37 +68,60 @@ def device_bands(recording: Recording) -> DeviceBands:
 
 
 def _build(recording: Recording) -> DeviceBands:
-    devices: list[BandTrack] = []
-    tracks: list[IndexedTrack] = []
-    parts: list[tuple[Ints, Ints, Ints, Ints]] = []
-    for rank in recording.ranks:
-        first = rank << 40
-        for device in rank_activity(recording, rank).devices:
-            pieces = _pieces(recording, device, first)
-            first += len(stall_rows(recording, rank, device))
-            tracks.append(IndexedTrack(NO_STALL, rank, len(tracks), 1, len(pieces[0])))
-            devices.append(BandTrack(rank, device.device_type, device.device_index))
-            parts.append(pieces)
-    columns = [np.concatenate(column) for column in zip(*parts, strict=True)] or [np.zeros(0, dtype=np.int64)] * 4
-    start, end, code, stall = columns
-    sizes = [len(part[0]) for part in parts]
-    busy = [np.cumsum(part[1] - part[0]) - (part[1] - part[0]) for part in parts] or [start]
+    found = [one for rank in recording.ranks for one in device_pieces(recording, rank)]
+    sizes = [len(pieces.start) for _, pieces in found]
+    columns = [
+        np.concatenate([np.zeros(0, dtype=np.int64), *(getattr(pieces, name) for _, pieces in found)])
+        for name in ("start", "end", "busy", "stall", "code")
+    ]
+    start, end, busy, stall, code = columns
     index = TileIndex(
-        tracks=tuple(tracks),
+        tracks=tuple(
+            IndexedTrack(NO_STALL, band.rank, n, 1, size)
+            for n, ((band, _), size) in enumerate(zip(found, sizes, strict=True))
+        ),
         row_start=np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64),
         start=start,
         end=end,
-        busy=np.concatenate(busy),
+        busy=busy,
         slice_id=stall,
         name=code.astype(np.int32),
         category=code.astype(np.uint8),
         names=list(BAND_CODES),
     )
-    return DeviceBands(tuple(devices), index)
+    return DeviceBands(tuple(band for band, _ in found), index)
 
 
-def _pieces(recording: Recording, device: DeviceActivity, first: int) -> tuple[Ints, Ints, Ints, Ints]:
-    """Start, end, code and stall id of every piece of one device, in the order of time."""
+@dataclass(frozen=True, eq=False)
+class DevicePieces:
+    """The pieces of one band in the order of time, as columns of equal length.
+
+    Attributes:
+        start: Starts, ns.
+        end: Ends, ns.
+        busy: Running sum of the lengths before this piece, ns.
+        stall: Id of the stall or exposed copy; NO_STALL for other pieces.
+        code: Index into ``BAND_CODES``.
+    """
+
+    start: Ints
+    end: Ints
+    busy: Ints
+    stall: Ints
+    code: Ints
+
+
+def device_pieces(recording: Recording, rank: int) -> list[tuple[BandTrack, DevicePieces]]:
+    """The bands of one rank's devices, in the order of ``rank_activity``."""
+    found, first = [], rank << 40
+    for device in rank_activity(recording, rank).devices:
+        found.append((BandTrack(rank, device.device_type, device.device_index), _pieces(recording, device, first)))
+        first += len(stall_rows(recording, rank, device))
+    return found
+
+
+def _pieces(recording: Recording, device: DeviceActivity, first: int) -> DevicePieces:
+    """The pieces of one device, whose first stall has the id ``first``."""
     rows = stall_rows(recording, device.rank, device)
     low, high = device.window
     inside = np.flatnonzero((rows.end > low) & (rows.ts < high))
@@ -111,4 +134,6 @@ def _pieces(recording: Recording, device: DeviceActivity, first: int) -> tuple[I
     ).astype(np.int64)
     stall = np.concatenate([np.full(len(working[0]) + len(working[1]), NO_STALL, dtype=np.int64), first + inside])
     order = np.argsort(spans[:, 0], kind="stable")
-    return spans[order, 0], spans[order, 1], code[order], stall[order]
+    start, end = spans[order, 0], spans[order, 1]
+    lengths = end - start
+    return DevicePieces(start, end, np.cumsum(lengths) - lengths, stall[order], code[order])

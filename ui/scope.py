@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ..analysis.device_activity import rank_activity
-from ..analysis.steps import device_steps, host_steps
 from .served import Served
 
 Query = Mapping[str, str]
@@ -37,8 +35,8 @@ def chosen_step(served: Served, query: Query) -> int | None:
 
 def step_numbers(served: Served, ranks: tuple[int, ...]) -> list[int]:
     """The numbers of the steps of some ranks, rising."""
-    with served.lock:
-        return sorted({number for rank in ranks for number in host_steps(served.recording, rank).numbers.tolist()})
+    known = served.outline.host_steps
+    return sorted({number for rank in ranks for number in known[rank].numbers.tolist()})
 
 
 def step_window(served: Served, query: Query) -> tuple[int, int] | None:
@@ -48,11 +46,9 @@ def step_window(served: Served, query: Query) -> tuple[int, int] | None:
     """
     step = chosen_step(served, query)
     ends: list[tuple[int, int]] = []
-    with served.lock:
-        for rank in chosen_ranks(served, query) if step is not None else ():
-            devices = rank_activity(served.recording, rank).devices
-            cuts = [host_steps(served.recording, rank), *(device_steps(served.recording, rank, one) for one in devices)]
-            for cut in cuts:
-                at = cut.numbers.tolist().index(step)
-                ends.append((int(cut.starts[at]), int(cut.ends[at])))
+    outline = served.outline
+    for rank in chosen_ranks(served, query) if step is not None else ():
+        for cut in [outline.host_steps[rank], *(outline.device_steps[n] for n in outline.devices_of(rank))]:
+            at = cut.numbers.tolist().index(step)
+            ends.append((int(cut.starts[at]), int(cut.ends[at])))
     return (min(start for start, _ in ends), max(end for _, end in ends)) if ends else None

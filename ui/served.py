@@ -8,11 +8,12 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from ..analysis.device_bands import DeviceBands, device_bands
+from ..analysis.device_bands import DeviceBands
 from ..analysis.findings import Findings, findings
 from ..analysis.step_breakdown import step_breakdown
 from ..analysis.tile_index import TileIndex, tile_index
 from ..analysis.timeline import memoized
+from ..analysis.timeline_outline import TimelineOutline, timeline_outline
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -46,10 +47,15 @@ class Served:
             return tile_index(self.recording)
 
     @property
+    def outline(self) -> TimelineOutline:
+        """Its devices with their bands, and its steps; worked out at the first use."""
+        with self.lock:
+            return timeline_outline(self.recording)
+
+    @property
     def bands(self) -> DeviceBands:
         """The bands of its devices."""
-        with self.lock:
-            return device_bands(self.recording)
+        return self.outline.bands
 
     @property
     def findings(self) -> Findings:

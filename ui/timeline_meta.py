@@ -13,9 +13,8 @@ import numpy as np
 
 from ..analysis.causes import CAUSE_NAMES
 from ..analysis.counter_bins import CounterSeries, counter_series
-from ..analysis.device_activity import DeviceActivity, rank_activity
-from ..analysis.device_bands import BAND_CODES
-from ..analysis.steps import StepCut, device_steps, host_steps
+from ..analysis.device_bands import BAND_CODES, BandTrack
+from ..analysis.steps import StepCut
 from ..profiler.recording.categories import CATEGORIES
 from .served import Served
 
@@ -101,11 +100,12 @@ def _rank(tracks: TimelineTracks, rank: int, steps: dict[str, list[dict[str, Any
     served = tracks.served
     rows = served.recording.table("tracks", ranks=(rank,)).to_pylist()
     children: list[Node] = []
-    for device in rank_activity(served.recording, rank).devices:
+    outline = served.outline
+    for number in outline.devices_of(rank):
+        device = outline.bands.devices[number]
         key = f"rank{rank}/{device.device_type}{device.device_index}"
-        cut = device_steps(served.recording, rank, device)
-        children += _step_node(tracks, key, "steps on the device", cut, steps)
-        children.append(_device(tracks, rank, device, key, rows))
+        children += _step_node(tracks, key, "steps on the device", outline.device_steps[number], steps)
+        children.append(_device(tracks, number, device, key, rows))
     host = _host(tracks, rank, rows, steps)
     shown = {node["track"] for child in [*children, host] for node in child.get("children", []) if "track" in node}
     rest = [_track_node(tracks, row) for row in rows if tracks.number_of_track.get(row["track_id"], -1) not in shown]
@@ -121,12 +121,7 @@ def _rank(tracks: TimelineTracks, rank: int, steps: dict[str, list[dict[str, Any
     }
 
 
-def _device(tracks: TimelineTracks, rank: int, device: DeviceActivity, key: str, rows: list[dict[str, Any]]) -> Node:
-    bands = tracks.served.bands
-    wanted = (rank, device.device_type, device.device_index)
-    number = next(
-        n for n, band in enumerate(bands.devices) if (band.rank, band.device_type, band.device_index) == wanted
-    )
+def _device(tracks: TimelineTracks, number: int, device: BandTrack, key: str, rows: list[dict[str, Any]]) -> Node:
     label = device_label(device.device_type, device.device_index)
     band = {
         "key": f"{key}/band",
@@ -152,7 +147,7 @@ def _host(
     threads = [node for row in rows if row["kind"] == "thread" for node in [_track_node(tracks, row)] if node]
     sizes = tracks.served.index.tracks
     threads.sort(key=lambda node: -sizes[node["track"]].slices)
-    cut = host_steps(tracks.served.recording, rank)
+    cut = tracks.served.outline.host_steps[rank]
     ruler = _step_node(tracks, f"rank{rank}/host", "steps on the host", cut, steps)
     return {
         "key": f"rank{rank}/host",

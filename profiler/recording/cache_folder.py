@@ -40,7 +40,8 @@ def mark_used(entry: Path) -> None:
 def evict(folder: Path, *, limit_bytes: int | None = None, in_use_s: float = IN_USE_S) -> int:
     """Removes the entries used longest ago until the folder is within its limit; returns the bytes removed.
 
-    An entry is a file of ``derived/*/`` or a folder of ``imported/``. Drafts that a killed process left go after a day.
+    An entry is a file of ``derived/*/`` or a folder of ``imported/`` or ``tiles/``. Drafts that a killed process left
+    go after a day.
 
     Args:
         folder: The cache.
@@ -66,7 +67,7 @@ def evict(folder: Path, *, limit_bytes: int | None = None, in_use_s: float = IN_
 def _entries(folder: Path, now: float) -> list[tuple[float, int, Path]]:
     """Time of last use, size and path of every entry."""
     found = []
-    for path in [*folder.glob("derived/*/*"), *folder.glob("imported/*")]:
+    for path in [*folder.glob("derived/*/*"), *folder.glob("imported/*"), *folder.glob("tiles/*")]:
         try:
             used = path.stat().st_mtime
             if path.name.startswith(".") and used < now - _DRAFT_S:
