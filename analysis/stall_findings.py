@@ -10,7 +10,8 @@ from .causes import CAUSE_CODE, CAUSE_NAMES
 from .device_activity import rank_activity
 from .finding_candidates import Candidate, Scope
 from .finding_texts import duration_text
-from .source_position import RowLines
+from .group_statistics import distinct
+from .source_position import SourceLine
 from .spells import HELD_LONG
 from .stall_lines import LINE_SOURCES, stall_lines
 from .stall_rows import CONFIDENCE, StallRows, stall_rows
@@ -37,11 +38,10 @@ def stall_candidates(recording: Recording, scope: Scope) -> list[Candidate]:
     kinds, kind = _kinds(t, scope, rows)
     everywhere = np.isin(kind, [kinds.index(name) for name in ALL_OVER])
     line = np.where(everywhere, -1, line)
-    key = kind * (len(places.lines) + 1) + line + 1
-    groups, member = np.unique(key, return_inverse=True)
+    groups, member = distinct(kind, line)
+    by_group = np.split(np.argsort(member, kind="stable"), np.cumsum(np.bincount(member))[:-1])
     result = []
-    for number in range(len(groups)):
-        chosen = np.flatnonzero(member == number)
+    for chosen in by_group[: len(groups[0])]:
         name = kinds[int(kind[chosen[0]])]
         if name in NOT_A_FINDING:
             continue
@@ -88,10 +88,12 @@ def _kinds(t: Timeline, scope: Scope, rows: StallRows) -> tuple[list[str], Ints]
     return kinds, kind
 
 
-def _place(places: RowLines, line: int, source: int) -> tuple[str | None, int | None, str | None, str | None]:
+def _place(
+    places: tuple[SourceLine, ...], line: int, source: int
+) -> tuple[str | None, int | None, str | None, str | None]:
     if line < 0:
         return None, None, None, None
-    found = places.lines[line]
+    found = places[line]
     return found.file, found.line or None, found.function, LINE_SOURCES[source]
 
 

@@ -10,7 +10,7 @@ import pandas as pd
 from .causes import CAUSE_NAMES, Codes
 from .columns import texts
 from .device_activity import DeviceActivity, rank_activity
-from .source_position import RowLines
+from .source_position import SourceLine
 from .stall_lines import stall_lines
 from .stall_rows import StallRows
 from .stalls import Window, device_columns, line_columns, stalls_of_device
@@ -57,7 +57,7 @@ def stall_groups(
 def _groups(recording: Recording, rank: int, device: DeviceActivity, rows: StallRows, by: By) -> pd.DataFrame:
     cause = rows.cause if by == "cause" else rows.root
     places, line, source = _lines(recording, rank, rows, by)
-    width = len(places.lines) + 1 if places else 1
+    width = len(places) + 1 if places else 1
     key = (rows.state.astype(np.int64) * len(CAUSE_NAMES) + cause) * width + line + 1
     groups, first, member = np.unique(key, return_index=True, return_inverse=True)
     dur, longest = np.zeros(len(groups), dtype=np.int64), np.zeros(len(groups), dtype=np.int64)
@@ -83,7 +83,9 @@ def _groups(recording: Recording, rank: int, device: DeviceActivity, rows: Stall
     return pd.DataFrame(columns).sort_values("dur", ascending=False, ignore_index=True)
 
 
-def _lines(recording: Recording, rank: int, rows: StallRows, by: By) -> tuple[RowLines | None, Ints, Codes]:
+def _lines(
+    recording: Recording, rank: int, rows: StallRows, by: By
+) -> tuple[tuple[SourceLine, ...] | None, Ints, Codes]:
     if by == "line":
         return stall_lines(recording, rank, rows)
     return None, np.full(len(rows), -1, dtype=np.int64), np.full(len(rows), -1, dtype=np.int8)

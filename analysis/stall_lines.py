@@ -1,59 +1,186 @@
-"""Which line of source a stall belongs to: the line behind its root cause.
+"""Which line of source a stall belongs to: the line behind its root cause, the innermost of the user's own code.
 
-A slice's line is that of its innermost user frame. Where its own parents name none (the range that a DataLoader opens
-has no stack), the first op inside it does; where nothing of the host is recorded, the Python function that covered most
-of that time; and for a thread without Python, what the training loop ran meanwhile.
+In this order: the stack that was taken at the slice; the call in the text of the source that the slice came from; the
+line that the sampler saw meanwhile; the ``def`` of the function around it. Loading a batch, and time for which nothing
+of the host is recorded, belong to the line on which most of that time was spent.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
+from .causes import CAUSE_CODE
 from .device_activity import RankActivity, rank_activity
+from .executing_lines import executing_lines
 from .host_activity import Pieces, innermost
 from .nesting import above, nearest
-from .source_position import RowLines, row_lines
+from .sampled_lines import SampledLines, sampled_lines
+from .source_position import RowLines, SourceLine, row_lines
 from .stall_rows import StallRows
 from .timeline import Ints, Timeline, memoized
 
 if TYPE_CHECKING:
     from ..profiler.recording.reader import Recording
 
-LINE_SOURCES = ("function", "stack")
-"""``function``: the line of the function's ``def``; ``stack``: the line that ran, from a stack taken at an op."""
+LINE_SOURCES = ("function", "stack", "source", "sample")
+"""``function``: the line of the function's ``def``; the others the line that ran: ``stack`` from a stack taken there,
+``source`` from the calls in the text of the source, ``sample`` from the sampler."""
+
+FUNCTION, STACK, SOURCE, SAMPLE = range(len(LINE_SOURCES))
+
+MOST_ANCHORS = 20_000
+"""So many slices and stretches of time, the longest stalls first, are looked up in the source and among the samples."""
+
+_MOST_PIECES = 500
+
+Found = tuple[int, int]
+"""Index of a line, index of its source; -1 twice for none."""
 
 
-def stall_lines(recording: Recording, rank: int, rows: StallRows) -> tuple[RowLines, Ints, npt.NDArray[np.int8]]:
+def stall_lines(
+    recording: Recording, rank: int, rows: StallRows
+) -> tuple[tuple[SourceLine, ...], Ints, npt.NDArray[np.int8]]:
     """The line of each stall row.
 
     Returns:
-        The lines of the rank; per stall row an index into ``lines.lines``, -1 where no line is known; and per stall row
-        an index into ``LINE_SOURCES``, -1 with it.
+        Lines; per stall row an index into them, -1 where no line is known; and per stall row an index into
+        ``LINE_SOURCES``, -1 with it.
     """
-    activity = rank_activity(recording, rank)
-    t, lines = activity.timeline, row_lines(recording, rank)
-    if not lines.lines or not len(rows):
-        nothing = np.full(len(rows), -1, dtype=np.int64)
-        return lines, nothing, nothing.astype(np.int8)
-    of_row = np.append(lines.line.astype(np.int64), -1)
-    anchor = rows.root_row
-    found = of_row[anchor]
-    inside = memoized(recording, ("first_inside", rank), lambda: _first_inside(t, lines))
-    found = np.where((found < 0) & (anchor >= 0), of_row[np.append(inside, -1)[anchor]], found)
-    python = memoized(recording, ("python_pieces", rank), lambda: _python_pieces(activity))
-    starts = np.where(anchor >= 0, np.append(t.ts, 0)[anchor], rows.root_ts)
-    ends = np.where(anchor >= 0, np.append(t.end, 0)[anchor], rows.root_end)
-    missing = np.flatnonzero((found < 0) & (starts < ends))
-    found[missing] = of_row[_covering(python, starts[missing], ends[missing])]
-    # The stacks of Python slices name a def; those that were taken at an op, or by a live collector, the line that ran.
-    ran = (np.append(t.stack, -1)[anchor] >= 0) & (np.append(t.segment, 0)[anchor] < 0)
-    if not t.is_category("python").any():
-        ran[:] = True
-    source = np.where(ran, LINE_SOURCES.index("stack"), LINE_SOURCES.index("function"))
-    return lines, found, np.where(found >= 0, source, -1).astype(np.int8)
+    finder = memoized(recording, ("line_finder", rank), lambda: _LineFinder(recording, rank_activity(recording, rank)))
+    line, source = finder.recorded(rows)
+    if finder.may_know_better and len(rows):
+        finder.refine(rows, line, source)
+    return tuple(finder.lines), line, source
+
+
+class _LineFinder:
+    """Finds the lines of slices and of stretches of the training loop's time, each once."""
+
+    def __init__(self, recording: Recording, activity: RankActivity) -> None:
+        self._recording, self._activity, self._t = recording, activity, activity.timeline
+        rank = activity.timeline.rank
+        self._rows = row_lines(recording, rank)
+        self._inside = _first_inside(self._t, self._rows)
+        self._python = _python_pieces(activity)
+        self._traced = bool(self._t.is_category("python").any())
+        self._source = executing_lines(recording, rank)
+        sampled = recording.table("samples", ranks=(rank,), columns=["ts"]).num_rows > 0
+        self.may_know_better = sampled or (self._traced and self._source.has_text)
+        self.lines: list[SourceLine] = list(self._rows.lines)
+        self._number = {place: number for number, place in enumerate(self.lines)}
+        self._of_slice: dict[int, Found] = {}
+        self._of_time: dict[tuple[int, int], Found] = {}
+
+    def recorded(self, rows: StallRows) -> tuple[Ints, npt.NDArray[np.int8]]:
+        """Per row what slices and their stacks say by themselves."""
+        t, anchor = self._t, rows.root_row
+        of_row = np.append(self._rows.line.astype(np.int64), -1)
+        found = of_row[anchor]
+        found = np.where((found < 0) & (anchor >= 0), of_row[np.append(self._inside, -1)[anchor]], found)
+        starts = np.where(anchor >= 0, np.append(t.ts, 0)[anchor], rows.root_ts)
+        ends = np.where(anchor >= 0, np.append(t.end, 0)[anchor], rows.root_end)
+        missing = np.flatnonzero((found < 0) & (starts < ends))
+        found[missing] = of_row[_covering(self._python, starts[missing], ends[missing])]
+        # The stacks of Python slices name a def; those that were taken at an op, or by a live collector, what ran.
+        ran = (np.append(t.stack, -1)[anchor] >= 0) & (np.append(t.segment, 0)[anchor] < 0)
+        source = np.where(ran | (not self._traced), STACK, FUNCTION)
+        return found, np.where(found >= 0, source, -1).astype(np.int8)
+
+    def refine(self, rows: StallRows, line: Ints, source: npt.NDArray[np.int8]) -> None:
+        """Puts the line that ran into both columns where the source or the samples tell."""
+        anchors = np.stack([rows.root_row, rows.root_ts, rows.root_end], axis=1)
+        anchors[rows.root_row >= 0, 1:] = 0
+        different, place = np.unique(anchors, axis=0, return_inverse=True)
+        place = place.reshape(-1)
+        dur = np.bincount(place, weights=rows.dur, minlength=len(different))
+        found = np.full((len(different) + 1, 2), -1, dtype=np.int64)
+        for number in np.argsort(-dur, kind="stable")[:MOST_ANCHORS].tolist():
+            row, start, end = different[number].tolist()
+            found[number] = self.of_slice(row) if row >= 0 else self.of_time(start, end)
+        better = found[place]
+        known = better[:, 0] >= 0
+        line[known], source[known] = better[known, 0], better[known, 1]
+
+    def of_slice(self, row: int) -> Found:
+        """The line behind a slice."""
+        if row not in self._of_slice:
+            self._of_slice[row] = self._slice(row)
+        return self._of_slice[row]
+
+    def of_time(self, start: int, end: int) -> Found:
+        """The line on which the training loop spent most of a stretch of time in which nothing else is recorded."""
+        if (start, end) not in self._of_time:
+            self._of_time[start, end] = self._time(self._activity.host.threads.main, start, end)
+        return self._of_time[start, end]
+
+    def _slice(self, row: int) -> Found:
+        t = self._t
+        track, start, end = int(t.track[row]), int(t.ts[row]), int(t.end[row])
+        line = int(self._rows.line[row])
+        if int(self._activity.causes.cause[row]) == CAUSE_CODE["input"]:
+            inside = self._time(track, start, end, within=(start, end))
+            if inside[0] >= 0:
+                return inside
+        if line >= 0 and (not self._traced or (t.stack[row] >= 0 and t.segment[row] < 0)):
+            return self._add(self._rows.lines[line], STACK)
+        exact = self._source.line_of(row)
+        if exact is not None:
+            return self._add(exact, SOURCE)
+        around = self._source.function_of(row)
+        sampled = self._samples(track).between(start, end, around)
+        if sampled is not None:
+            return self._add(sampled, SAMPLE)
+        if around is not None:
+            return self._add(around, FUNCTION)
+        return (-1, -1) if line >= 0 else self._time(track, start, end)
+
+    def _time(self, track: int, start: int, end: int, within: tuple[int, int] | None = None) -> Found:
+        """The line that took most of a thread's time; with ``within`` only in functions that were called in there."""
+        spent: Counter[tuple[SourceLine, int]] = Counter()
+        for row, dur in self._functions(start, end):
+            function = int(self._source.calls.function[row])
+            if within is not None and (function < 0 or not within[0] <= self._t.ts[function] < within[1]):
+                continue
+            exact, around = self._source.line_of(row), self._source.function_of(row)
+            if exact is not None:
+                spent[exact, SOURCE] += dur
+            elif around is not None:
+                spent[around, FUNCTION] += dur
+            elif self._rows.line[row] >= 0:
+                spent[self._rows.lines[int(self._rows.line[row])], FUNCTION] += dur
+        samples = self._samples(track)
+        if not spent:
+            seen = samples.between(start, end) if within is None else None
+            return self._add(seen, SAMPLE) if seen is not None else (-1, -1)
+        place, source = spent.most_common(1)[0][0]
+        if source == FUNCTION and place.origin == "user":
+            seen = samples.between(start, end, place) or samples.within(place)
+            if seen is not None:
+                return self._add(seen, SAMPLE)
+        return self._add(place, source)
+
+    def _functions(self, start: int, end: int) -> list[tuple[int, int]]:
+        """The innermost Python functions of the training loop in a stretch of time, and how long each was that."""
+        _, piece, first, last = self._python.walk(np.array([start]), np.array([end]))
+        row, dur = self._python.rows[piece], last - first
+        longest = np.argsort(-dur, kind="stable")[:_MOST_PIECES]
+        longest = longest[row[longest] >= 0]
+        return list(zip(row[longest].tolist(), dur[longest].tolist(), strict=True))
+
+    def _samples(self, track: int) -> SampledLines:
+        main = self._activity.host.threads.main
+        track = track if track in self._activity.host.threads.training or main < 0 else main
+        return sampled_lines(self._recording, self._t.rank, self._t.tracks[track].track_id)
+
+    def _add(self, place: SourceLine, source: int) -> Found:
+        if place not in self._number:
+            self._number[place] = len(self.lines)
+            self.lines.append(place)
+        return self._number[place], source
 
 
 def _first_inside(t: Timeline, lines: RowLines) -> Ints:
@@ -71,7 +198,7 @@ def _first_inside(t: Timeline, lines: RowLines) -> Ints:
 def _python_pieces(activity: RankActivity) -> Pieces:
     """The innermost Python function that the training loop's thread was in, at every instant."""
     t, main = activity.timeline, activity.host.threads.main
-    python = t.is_category("python")
+    python = t.is_category("python", "module")
     if main < 0 or not python.any():
         return Pieces(np.array(activity.host.extent, dtype=np.int64), np.array([-1], dtype=np.int64))
     place = t.rows_of_track(main)

@@ -17,7 +17,7 @@ from .collectives import peer_waits
 from .columns import nullable_ints, texts
 from .device_activity import DeviceActivity, rank_activity
 from .selection import device_selection
-from .source_position import RowLines
+from .source_position import SourceLine
 from .spells import REASONS
 from .stall_lines import LINE_SOURCES, stall_lines
 from .stall_rows import ANALYSIS_VERSION, CONFIDENCE, StallRows, stall_rows
@@ -138,13 +138,13 @@ def device_columns(device: DeviceActivity, count: int) -> dict[str, pd.Series[An
     }
 
 
-def line_columns(places: RowLines, line: Ints, source: Codes) -> dict[str, pd.Series[Any]]:
+def line_columns(places: tuple[SourceLine, ...], line: Ints, source: Codes) -> dict[str, pd.Series[Any]]:
     """The columns file, line, function and line_source of rows whose lines are known by number (-1: not known)."""
-    numbers = np.array([*(place.line or -1 for place in places.lines), -1], dtype=np.int64)[line]
+    numbers = np.array([*(place.line or -1 for place in places), -1], dtype=np.int64)[line]
     return {
-        "file": texts([place.file for place in places.lines], line),
+        "file": texts([place.file for place in places], line),
         "line": nullable_ints(numbers, numbers >= 0),
-        "function": texts([place.function for place in places.lines], line),
+        "function": texts([place.function for place in places], line),
         "line_source": texts(LINE_SOURCES, source),
     }
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import importlib
 import json
+import os
 import random
 import sys
 import time
@@ -33,7 +34,8 @@ def run(workload: Workload, regime: Regime, seed: int, on: frozenset[str], folde
     """Trains, recorded into ``folder``.
 
     Returns:
-        What ``run.json`` holds: the truth, the lines to blame, and which ops fell back to the CPU.
+        What ``run.json`` holds: the truth, the lines to blame, which ops fell back to the CPU, and how long the
+        training thread was ready in the measured steps and had no core.
     """
     import torch
 
@@ -59,16 +61,29 @@ def run(workload: Workload, regime: Regime, seed: int, on: frozenset[str], folde
     sim.reset_engine_log()
     sim.reset_fallback_counts()
     ends: list[int] = []
+    delays: list[int] = []
     with stallscope.profile(folder / "recording", label=f"{workload.name} {regime.name}", force=True) as prof:
 
         def end_of_step() -> None:
             prof.step()
+            delays.append(run_delay_ns())
             ends.append(time.time_ns())
 
         train(state, LEAD_STEPS + workload.steps + TRAIL_STEPS, end_of_step)
     log = sim.engine_log()
-    measured = truth(log, ends[LEAD_STEPS - 1], ends[LEAD_STEPS + workload.steps - 1], workload.steps)
-    return _result(script, measured.as_dict(), sim.fallback_counts())
+    first, last = LEAD_STEPS - 1, LEAD_STEPS + workload.steps - 1
+    measured = truth(log, ends[first], ends[last], workload.steps)
+    result = _result(script, measured.as_dict(), sim.fallback_counts())
+    return result | {"run_delay_ns": delays[last] - delays[first]}
+
+
+def run_delay_ns() -> int:
+    """How long the calling thread was ready to run and had no core, since it began."""
+    file = os.open("/proc/thread-self/schedstat", os.O_RDONLY)  # not open(), which is recorded
+    try:
+        return int(os.read(file, 100).split()[1])
+    finally:
+        os.close(file)
 
 
 def _result(script: Script, measured: dict[str, int], fallbacks: dict[str, int]) -> dict[str, Any]:
