@@ -1,0 +1,229 @@
+"""What got slower between two sides, by how much, with what certainty, and why.
+
+A side is one run or several. The run is the unit (see ``run_statistics``): with enough runs a side, or a known spread
+from run to run, there is a verdict; with one run a side there is the difference between these two runs and no more.
+Everything is worked out from ``RunMeasures``, so a summary file kept from last month compares like a recording.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Literal
+
+from ..profiler.recording.errors import UsageError
+from .compare_environment import EnvironmentDifference, environment_differences
+from .compare_metrics import MetricDifference, metric, metric_differences
+from .compare_outliers import Outlier, outliers
+from .compare_parts import PartDifference, mean_step, nearest, part_differences, state_differences
+from .compare_texts import headline, notes, why
+from .compare_work import WorkDifference, work_differences
+from .run_facts import RunMeasures, Unit
+from .run_statistics import Verdict, WithinRun, within_run
+from .timeline import STATES
+
+MARGIN_FRAC = 0.02
+"""The difference that does not matter unless the user says otherwise."""
+
+Statistic = Literal["median", "mean"]
+
+
+@dataclass(frozen=True, slots=True)
+class RunLine:
+    """One run of a side, in a line.
+
+    Attributes:
+        name: Its name.
+        status: As in ``RunMeasures``.
+        steps: Its steady steps.
+        median_ns: Their median.
+        mean_ns: Their mean over all devices.
+        p95_ns: Their 95th percentile.
+        within: How well the run's own median (or mean, as asked for) is known, by a block bootstrap over its steps;
+            None with fewer than four steps.
+    """
+
+    name: str
+    status: str
+    steps: int
+    median_ns: int | None
+    mean_ns: int | None
+    p95_ns: int | None
+    within: WithinRun | None
+
+
+@dataclass(frozen=True, slots=True)
+class RankDifference:
+    """The mean steady step of one device of one rank on both sides; None where a side lacks it."""
+
+    rank: int
+    device_type: str
+    device_index: int | None
+    base_ns: int | None
+    new_ns: int | None
+    difference_ns: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class FallbackDifference:
+    """One op that falls back to the CPU at one place: calls and time in a run, the mean over a side's runs."""
+
+    op: str
+    root_op: str
+    file: str | None
+    line: int | None
+    base_count: int
+    new_count: int
+    base_ns: int
+    new_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """Two sides, compared.
+
+    Attributes:
+        verdict: As in ``run_statistics.Comparison``, of the step time; ``no verdict`` where nothing can be compared.
+        headline: The verdict as one sentence.
+        why: The largest parts of the difference of the mean step, as one sentence.
+        unit: ``step``, or ``recording`` where a side has no steady step.
+        statistic: Which figure of a run the verdict is about.
+        margin_frac: The difference that does not matter.
+        base_runs: The base side's runs.
+        new_runs: The new side's runs.
+        median: The median step of the runs.
+        mean: The mean step of the runs; ``parts`` add up to it.
+        parts: The mean step by state and root cause, the largest difference first.
+        states: The same by state.
+        metrics: Single figures: memory, cold start, compilation and so on.
+        kernels: Kernels by name and grid, the largest difference first.
+        ops: Ops.
+        lines: Lines of source.
+        fallbacks: Ops that fell back to the CPU, whole runs.
+        ranks: The devices of each rank.
+        environment: What else differs, what makes the sides unlike first.
+        outliers: Runs and steps far from the others; they are in every figure.
+        notes: What to know to read the rest.
+    """
+
+    verdict: Verdict
+    headline: str
+    why: str
+    unit: Unit
+    statistic: Statistic
+    margin_frac: float
+    base_runs: tuple[RunLine, ...]
+    new_runs: tuple[RunLine, ...]
+    median: MetricDifference
+    mean: MetricDifference
+    parts: tuple[PartDifference, ...]
+    states: tuple[PartDifference, ...]
+    metrics: tuple[MetricDifference, ...]
+    kernels: tuple[WorkDifference, ...]
+    ops: tuple[WorkDifference, ...]
+    lines: tuple[WorkDifference, ...]
+    fallbacks: tuple[FallbackDifference, ...]
+    ranks: tuple[RankDifference, ...]
+    environment: tuple[EnvironmentDifference, ...]
+    outliers: tuple[Outlier, ...]
+    notes: tuple[str, ...]
+
+
+def compare(
+    base: Sequence[RunMeasures],
+    new: Sequence[RunMeasures],
+    *,
+    margin_frac: float = MARGIN_FRAC,
+    run_sd_frac: float | None = None,
+    statistic: Statistic = "median",
+) -> Compared:
+    """Two sides, compared over the steady steps of their runs.
+
+    Args:
+        base: The base side's runs.
+        new: The new side's runs.
+        margin_frac: The difference that does not matter.
+        run_sd_frac: Standard deviation from run to run, as a share, where it is known from elsewhere.
+        statistic: Which figure of a run the verdict is about; both are shown.
+
+    Raises:
+        UsageError: A side has no run, or no run in which anything was measured.
+    """
+    for side, runs in (("base", base), ("new", new)):
+        if not any(run.device_steps for run in runs):
+            what = "holds no work of a device or thread to compare" if runs else "has no run"
+            raise UsageError(f"the {side} side {what}.", hint="`stallscope info` lists what a recording holds.")
+    step = partial(metric, unit="ns", base=base, new=new, margin_frac=margin_frac, run_sd_frac=run_sd_frac)
+    median = step("median_step_ns", "median step", value=lambda run: run.median_step_ns)
+    mean = step("mean_step_ns", "mean step", value=lambda run: run.mean_step_ns)
+    parts = part_differences(mean_step(base), mean_step(new))
+    chosen = median if statistic == "median" else mean
+    environment = environment_differences(base, new)
+    unit: Unit = "step" if all(run.unit == "step" for run in (*base, *new)) else "recording"
+    found = (*outliers("base", base), *outliers("new", new))
+    return Compared(
+        verdict=chosen.comparison.verdict if chosen.comparison else "no verdict",
+        headline=headline(chosen, unit),
+        why=why(parts, mean.difference or 0, unit),
+        unit=unit,
+        statistic=statistic,
+        margin_frac=margin_frac,
+        base_runs=tuple(_line(run, statistic) for run in base),
+        new_runs=tuple(_line(run, statistic) for run in new),
+        median=median,
+        mean=mean,
+        parts=parts,
+        states=state_differences(parts, STATES),
+        metrics=metric_differences(base, new, margin_frac=margin_frac),
+        kernels=work_differences(base, new, lambda run: run.kernels),
+        ops=work_differences(base, new, lambda run: run.ops),
+        lines=work_differences(base, new, lambda run: run.lines),
+        fallbacks=_fallbacks(base, new),
+        ranks=_ranks(base, new),
+        environment=environment,
+        outliers=found,
+        notes=notes(base, new, median, mean, environment, len(found)),
+    )
+
+
+def _line(run: RunMeasures, statistic: Statistic) -> RunLine:
+    within = within_run(run.steps_ns, statistic=statistic) if len(run.steps_ns) >= 4 else None
+    steps = len(run.steps_ns) if run.unit == "step" else 0
+    return RunLine(run.name, run.status, steps, run.median_step_ns, run.mean_step_ns, run.p95_step_ns, within)
+
+
+def _ranks(base: Sequence[RunMeasures], new: Sequence[RunMeasures]) -> tuple[RankDifference, ...]:
+    """By rank, then device; a side's figure is the mean over its runs."""
+    sides = [_rank_means(runs) for runs in (base, new)]
+    found = []
+    for key in sorted(sides[0].keys() | sides[1].keys(), key=lambda key: (key[0], key[1], key[2] or 0)):
+        old, now = (side.get(key) for side in sides)
+        found.append(RankDifference(*key, old, now, now - old if old is not None and now is not None else None))
+    return tuple(found)
+
+
+def _rank_means(runs: Sequence[RunMeasures]) -> dict[tuple[int, str, int | None], int]:
+    means: dict[tuple[int, str, int | None], list[int]] = {}
+    for run in runs:
+        for lane in run.lanes:
+            key = (lane.rank, lane.device_type, lane.device_index)
+            means.setdefault(key, []).append(nearest(sum(lane.steps_ns), len(lane.steps_ns)))
+    return {key: nearest(sum(values), len(values)) for key, values in means.items()}
+
+
+def _fallbacks(base: Sequence[RunMeasures], new: Sequence[RunMeasures]) -> tuple[FallbackDifference, ...]:
+    """Fallbacks of either side, those first whose time differs most."""
+    sums: dict[tuple[str, str, str | None, int | None], list[int]] = {}
+    for side, runs in enumerate((base, new)):
+        for run in runs:
+            for one in run.fallbacks:
+                row = sums.setdefault((one.op, one.root_op, one.file, one.line), [0, 0, 0, 0])
+                row[side] += one.count
+                row[2 + side] += one.host_ns
+    sizes = (len(base), len(new), len(base), len(new))
+    found = [
+        FallbackDifference(*key, *(nearest(value, size) for value, size in zip(row, sizes, strict=True)))
+        for key, row in sums.items()
+    ]
+    return tuple(sorted(found, key=lambda one: (-abs(one.new_ns - one.base_ns), one.op, one.file or "", one.line or 0)))
