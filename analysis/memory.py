@@ -116,7 +116,7 @@ def memory_timeline(recording: Recording, *, rank: int | None = None) -> pd.Data
             ("ts", events.ts[at]),
             ("held", held.allocated),
             ("reserved", events.reserved[at]),
-            ("says", _says_reserved(events)[at]),
+            ("says", says_reserved(events)[at]),
         ):
             columns[name].append(values)
     joined = {name: np.concatenate([np.zeros(0, dtype=np.int64), *parts]) for name, parts in columns.items()}
@@ -164,7 +164,7 @@ def _held_bytes(recording: Recording, rank: int, device: int) -> HeldBytes:
     return HeldBytes(at, held[at + 1], int(held[0]), "seen")
 
 
-def _says_reserved(events: MemoryEvents) -> Mask:
+def says_reserved(events: MemoryEvents) -> Mask:
     """Where the reserved total means something: the host's allocator reserves nothing and writes 0."""
     host = np.array([kind == "cpu" for kind, _ in events.devices], dtype=bool)
     says: Mask = events.has_reserved & ~host[events.device]
@@ -177,7 +177,7 @@ def _device_memory(recording: Recording, rank: int, device: int) -> DeviceMemory
     at, sizes = held.position, events.bytes[held.position]
     levels = np.append(held.before, held.allocated)
     peak = int(levels.argmax())
-    reserved = events.reserved[at][_says_reserved(events)[at]]
+    reserved = events.reserved[at][says_reserved(events)[at]]
     mine = blocks.device == device
     open_ended, from_before = mine & (blocks.died == NEVER), mine & (blocks.born < 0)
     return DeviceMemory(

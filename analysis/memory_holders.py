@@ -40,7 +40,8 @@ def live_blocks(
     Returns:
         One row a block, largest first: bytes, ts (its allocation, ns; null before the recording), age_ns (null too),
         freed_ts (null: the recording saw no free), op (the innermost op that does more than allocate), root_op (the
-        outermost op), module, file, line, function (each null where the recording does not say).
+        outermost op), module, file, line, function, slice_id (the slice that it was allocated in; each null where the
+        recording does not say).
     """
     rank = recording.ranks[0] if rank is None else rank
     events, blocks = memory_events(recording, rank), memory_blocks(recording, rank)
@@ -56,7 +57,10 @@ def live_blocks(
     frame["ts"] = _stamps(events.ts, born, born >= 0)
     frame["age_ns"] = instant - frame["ts"]
     frame["freed_ts"] = _stamps(events.ts, died, died != NEVER)
-    return pd.concat([frame, _described(recording, rank, born)], axis=1)
+    frame = pd.concat([frame, _described(recording, rank, born)], axis=1)
+    slice_id = np.append(events.slice_id, -1)[np.where(born >= 0, born, len(events))]
+    frame["slice_id"] = nullable_ints(slice_id, slice_id >= 0)
+    return frame
 
 
 def memory_holders(
@@ -84,10 +88,7 @@ def memory_holders(
     """
     rank = recording.ranks[0] if rank is None else rank
     blocks = live_blocks(recording, rank=rank, device=device, at=at)
-    place = blocks["file"] + ":" + blocks["line"].astype("string") + " " + blocks["function"].astype("string")
-    holder = (place if by == "line" else blocks[by]).astype("string")
-    holder = holder.mask(blocks["ts"].isna(), BEFORE).fillna(UNKNOWN)
-    grouped = blocks.assign(holder=holder).groupby("holder", sort=True)
+    grouped = blocks.assign(holder=holder_of(blocks, by)).groupby("holder", sort=True)
     frame = grouped.agg(bytes=("bytes", "sum"), blocks=("bytes", "size"), oldest_ts=("ts", "min")).reset_index()
     frame["blocks"] = frame["blocks"].astype("Int64")
     rest = _beyond_blocks(recording, rank, device, at, int(blocks["bytes"].sum()))
@@ -102,6 +103,13 @@ def memory_holders(
     total = int(frame["bytes"].sum())
     frame.insert(3, "share_frac", frame["bytes"] / total if total else 0.0)
     return frame.sort_values(["bytes", "holder"], ascending=[False, True], ignore_index=True)
+
+
+def holder_of(blocks: pd.DataFrame, by: HolderKind) -> pd.Series[str]:
+    """Which row of ``memory_holders`` each row of ``live_blocks`` belongs to."""
+    place = blocks["file"] + ":" + blocks["line"].astype("string") + " " + blocks["function"].astype("string")
+    holder = (place if by == "line" else blocks[by]).astype("string")
+    return holder.mask(blocks["ts"].isna(), BEFORE).fillna(UNKNOWN)
 
 
 def _device(recording: Recording, rank: int, device: int | None) -> int:

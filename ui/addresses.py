@@ -9,6 +9,7 @@ VIEWS = {
     "overview": "Overview",
     "timeline": "Timeline",
     "stalls": "Stalls",
+    "memory": "Memory",
     "source": "Source",
 }
 """The views by the name that addresses use, as the navigation shows them."""

@@ -14,7 +14,7 @@ from .data_routes import data_routes
 from .security import protect
 from .served import Served, labelled
 from .timeline_meta import TimelineTracks
-from .views import overview, selectors, source, stalls, timeline
+from .views import memory, overview, selectors, source, stalls, timeline
 
 if TYPE_CHECKING:
     from ..profiler.recording.reader import Recording
@@ -25,6 +25,7 @@ _LAYOUTS: dict[str, Callable[[Served, Mapping[str, str]], Any]] = {
     "overview": overview.layout,
     "timeline": timeline.layout,
     "stalls": stalls.layout,
+    "memory": memory.layout,
     "source": source.layout,
 }
 """What makes the page of each view in ``VIEWS``."""
@@ -63,6 +64,7 @@ def create_app(
     selectors.register(app, served)
     timeline.register(app, tracks)
     stalls.register(app, served)
+    memory.register(app, served)
     app.server.register_blueprint(data_routes(tracks))
     protect(app.server, host=host, port=port, script_hashes=app.csp_hashes(), token=token)
     return app

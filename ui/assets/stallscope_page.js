@@ -11,7 +11,14 @@ window.dashAgGridFunctions.stallscopeDuration = (ns) => {
   }
   return `${Math.round(ns)} ns`;
 };
-window.dashAgGridFunctions.stallscopeCount = (count) => (count ?? 0).toLocaleString("en-US");
+window.dashAgGridFunctions.stallscopeSize = (bytes) => {
+  if (bytes === null || bytes === undefined) return "–";
+  const units = ["B", "KiB", "MiB", "GiB", "TiB"];
+  let [value, unit] = [bytes, 0];
+  while (Math.abs(value) >= 1024 && unit < units.length - 1) [value, unit] = [value / 1024, unit + 1];
+  return unit ? `${value.toPrecision(3)} ${units[unit]}` : `${value} B`;
+};
+window.dashAgGridFunctions.stallscopeCount = (count) => (count === null || count === undefined ? "–" : count.toLocaleString("en-US"));
 window.dashAgGridFunctions.stallscopeShare = (share) => (share === null || share === undefined ? "–" : `${(100 * share).toFixed(1)} %`);
 
 window.dash_clientside = window.dash_clientside || {};

@@ -135,3 +135,15 @@ def share_column(field: str, title: str, **more: Any) -> dict[str, Any]:
         "valueFormatter": formatter,
         "width": 90,
     } | more
+
+
+def size_column(field: str, title: str, **more: Any) -> dict[str, Any]:
+    """A column of bytes, shown with a binary unit and sorted by value."""
+    formatter = {"function": "stallscopeSize(params.value)"}
+    return {
+        "field": field,
+        "headerName": title,
+        "type": "rightAligned",
+        "valueFormatter": formatter,
+        "width": 100,
+    } | more
