@@ -53,7 +53,7 @@ def device_gaps(t: Timeline, device: DeviceActivity, extent: tuple[int, int]) ->
     bare = iv.gaps(device.busy, *extent)
     first, starts, ops = _firsts(t, device)
     splits = starts[_inside(bare, starts)]
-    edges = np.unique(np.concatenate([bare.reshape(-1), splits]))
+    edges = iv.rising(np.concatenate([bare.reshape(-1), splits]))
     lengths = np.stack([edges[:-1], edges[1:]], axis=1) if len(edges) else bare
     spans = lengths[iv.covered(bare, lengths[:, 0], lengths[:, 1]) > 0]
     place = np.searchsorted(starts, spans[:, 1])
@@ -101,7 +101,7 @@ def _launched_by(t: Timeline, rows: Ints) -> Ints:
     latest[rows[known]] = t.ts[t.launch[rows[known]]]
     latest[rows[~known]] = _numbered_before(t, rows[~known])
     backwards = rows[np.lexsort((t.ts[rows], t.track[rows]))][::-1]
-    for track in np.unique(t.track[rows]):
+    for track in np.flatnonzero(np.bincount(t.track[rows])):
         mine = backwards[t.track[backwards] == track]
         latest[mine] = np.minimum.accumulate(latest[mine])
     return latest
@@ -113,7 +113,7 @@ def _numbered_before(t: Timeline, rows: Ints) -> Ints:
     A number below that of every recorded call was given before the recording began: the bound is the smallest integer.
     Where the recorded numbers do not ascend with time (several processes, several segments) there is no bound.
     """
-    calls = np.flatnonzero((t.correlation >= 0) & (t.state < 0) & np.isin(t.track, t.threads))
+    calls = np.flatnonzero((t.correlation >= 0) & (t.state < 0) & t.is_on(t.threads))
     calls = calls[np.argsort(t.correlation[calls], kind="stable")]
     bound = np.full(len(rows), _FAR, dtype=np.int64)
     ts = t.ts[calls]

@@ -91,15 +91,17 @@ def fallback_rows(recording: Recording, rank: int) -> Mask:
 
 
 def _fallback_rows(t: Timeline) -> Mask:
-    is_op = t.is_category("op", "fallback")
-    op_above = above(t.parent, nearest(t.parent, is_op))
-    marks = np.flatnonzero((_name_is(t, MARK)) & (op_above >= 0))
-    found = np.zeros(len(t), dtype=np.bool_)
-    found[op_above[marks]] = True
-    kernels = t.device_rows[(t.state[t.device_rows] == COMPUTE) & (t.launch[t.device_rows] >= 0)]
-    launcher = nearest(t.parent, is_op)[t.launch[kernels]]
-    found[launcher[launcher >= 0]] = False
     recorded = t.is_category("fallback") & ~_name_is(t, MARK)
+    marks = np.flatnonzero(_name_is(t, MARK))
+    if not len(marks):
+        return recorded
+    innermost = nearest(t.parent, t.is_category("op", "fallback"))
+    marked = above(t.parent, innermost)[marks]
+    found = np.zeros(len(t), dtype=np.bool_)
+    found[marked[marked >= 0]] = True
+    kernels = t.device_rows[(t.state[t.device_rows] == COMPUTE) & (t.launch[t.device_rows] >= 0)]
+    launcher = innermost[t.launch[kernels]]
+    found[launcher[launcher >= 0]] = False
     return np.logical_or(found, recorded)
 
 

@@ -6,6 +6,7 @@ value that at least that share of the values does not exceed), so a percentile i
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -44,7 +45,7 @@ def group_statistics(group: npt.NDArray[Any], values: npt.NDArray[Any], groups: 
     kept = group >= 0
     group, values = group[kept], values[kept].astype(np.int64)
     total = group_sum(group, values, groups)
-    values = values[np.lexsort((values, group))]
+    values = _sorted_within(group, values, groups)
     count = np.bincount(group, minlength=groups).astype(np.int64)
     first = np.cumsum(count) - count
     some = count > 0
@@ -63,6 +64,17 @@ def group_statistics(group: npt.NDArray[Any], values: npt.NDArray[Any], groups: 
         low=at(np.zeros_like(count)),
         high=at(count - 1),
     )
+
+
+def _sorted_within(group: npt.NDArray[Any], values: Ints, groups: int) -> Ints:
+    """The values, group after group, rising in each."""
+    low = int(values.min(initial=0))
+    span = int(values.max(initial=0)) - low + 1
+    if groups * span > np.iinfo(np.int64).max:
+        in_order: Ints = values[np.lexsort((values, group))]
+        return in_order
+    # One sort of numbers is many times faster than finding an order by two keys.
+    return np.sort(group.astype(np.int64) * span + (values - low)) % span + low
 
 
 def group_sum(group: npt.NDArray[Any], values: npt.NDArray[Any], groups: int) -> Ints:
@@ -102,9 +114,38 @@ def largest_part(group: npt.NDArray[Any], part: npt.NDArray[Any], weight: Ints, 
     if not kept.any():
         return result
     group, part, weight = group[kept].astype(np.int64), part[kept].astype(np.int64), weight[kept]
-    parts = int(part.max()) + 1
-    pair, index = np.unique(group * parts + part, return_inverse=True)
-    sums = group_sum(index, weight, len(pair))
-    order = np.lexsort((-pair, sums, pair // parts))
-    result[pair[order] // parts] = pair[order] % parts
+    (owner, code), index = distinct(group, part)
+    order = np.lexsort((-code, group_sum(index, weight, len(code)), owner))
+    result[owner[order]] = code[order]
     return result
+
+
+def distinct(*columns: npt.NDArray[Any]) -> tuple[tuple[Ints, ...], Ints]:
+    """The different combinations of values that rows of several columns have, and which one each row has.
+
+    Args:
+        columns: Integer columns of equal length.
+
+    Returns:
+        The combinations, rising by the first column, then by the second and so on: one column for each given. And per
+        row the number of its combination.
+    """
+    lows = [int(column.min(initial=0)) for column in columns]
+    sizes = [int(column.max(initial=0)) - low + 1 for column, low in zip(columns, lows, strict=True)]
+    key = np.zeros(len(columns[0]), dtype=np.int64)
+    for column, low, size in zip(columns, lows, sizes, strict=True):
+        key = key * size + (column.astype(np.int64) - low)
+    span = math.prod(sizes)
+    if span > 4 * len(key) + 65536:  # too many to have a place for each
+        codes, number = np.unique(key, return_inverse=True)
+        number = number.reshape(-1).astype(np.int64)
+    else:
+        occurs = np.zeros(span, dtype=np.bool_)
+        occurs[key] = True
+        codes = np.flatnonzero(occurs)
+        number = (np.cumsum(occurs) - 1)[key]
+    values: list[Ints] = []
+    for low, size in zip(reversed(lows), reversed(sizes), strict=True):
+        values.insert(0, codes % size + low)
+        codes = codes // size
+    return tuple(values), number

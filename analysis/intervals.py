@@ -70,6 +70,13 @@ def clip(rows: Ints, start: int, end: int) -> Ints:
     return np.clip(rows[low:high], start, end)
 
 
+def rising(values: Ints) -> Ints:
+    """The different values in rising order, as ``np.unique`` gives them, whose hashing is slow for many time stamps."""
+    ordered = np.sort(values)
+    result: Ints = ordered[np.append(True, ordered[1:] != ordered[:-1])[: len(ordered)]]
+    return result
+
+
 def total(rows: Ints) -> int:
     """The length of a union in ns."""
     return int((rows[:, 1] - rows[:, 0]).sum())

@@ -12,9 +12,9 @@ from ..profiler.recording.short_names import short_name
 from .columns import nullable_ints, texts
 from .device_activity import rank_activity
 from .event_arguments import number_lists
-from .group_statistics import group_statistics, group_sum, group_union, largest_part
-from .nesting import Ints, nearest
-from .ops import op_rows
+from .group_statistics import distinct, group_statistics, group_sum, group_union, largest_part
+from .nesting import Ints
+from .ops import innermost_op
 from .selection import Window, device_selection
 from .timeline import STATES, Timeline, timeline
 
@@ -58,9 +58,8 @@ def kernels(
     t = timeline(recording, rank)
     rows, device, attributes = _selected(recording, t, step, window)
     grids, grid = number_lists(recording, t, "grid", "block") if by == "name+grid" else ([], np.full(len(t), -1))
-    keys = np.stack([t.name[rows], t.category[rows], grid[rows]]).astype(np.int64)
-    groups, group = np.unique(keys, axis=1, return_inverse=True)
-    group, count = group.reshape(-1).astype(np.int64), groups.shape[1]
+    groups, group = distinct(t.name[rows], t.category[rows], grid[rows])
+    count = len(groups[0])
     busy_ns = int(group_union(device, t.ts[rows], t.end[rows], int(device.max(initial=-1)) + 1).sum())
     names = [t.names[code] for code in groups[0].tolist()]
     identity = {
@@ -69,7 +68,11 @@ def kernels(
         "grid": texts(grids, groups[2]),
         "category": texts(CATEGORIES, groups[1]),
     }
-    parts = [pd.DataFrame(identity), _durations(t, rows, group, device, count), _launches(t, rows, group, count)]
+    parts = [
+        pd.DataFrame(identity),
+        _durations(t, rows, group, device, count),
+        _launches(recording, t, rows, group, count),
+    ]
     frame = pd.concat(parts, axis=1)
     frame.insert(list(frame.columns).index("union_ns") + 1, "busy_frac", frame["union_ns"] / max(busy_ns, 1))
     order = ["total_ns", "name", "category", "grid"]
@@ -125,11 +128,11 @@ def _union_over_devices(t: Timeline, rows: Ints, group: Ints, device: Ints, coun
 
 
 def _streams(group: Ints, track: Ints, count: int) -> Ints:
-    pairs = np.unique(np.stack([group, track]), axis=1)
-    return np.bincount(pairs[0], minlength=count).astype(np.int64)
+    (owner, _), _ = distinct(group, track)
+    return np.bincount(owner, minlength=count).astype(np.int64)
 
 
-def _launches(t: Timeline, rows: Ints, group: Ints, count: int) -> pd.DataFrame:
+def _launches(recording: Recording, t: Timeline, rows: Ints, group: Ints, count: int) -> pd.DataFrame:
     """The columns about launches, in the order of the groups."""
     launch = t.launch[rows].astype(np.int64)
     launched = launch >= 0
@@ -137,7 +140,7 @@ def _launches(t: Timeline, rows: Ints, group: Ints, count: int) -> pd.DataFrame:
     delay = np.where(launched, t.ts[rows] - t.end[launch], 0) if len(rows) else rows
     stats = group_statistics(of_launched, delay, count)
     some = stats.count > 0
-    op = np.append(nearest(t.parent, op_rows(t)), -1)[launch]
+    op = np.append(innermost_op(recording, t.rank), -1)[launch]
     op_name = np.append(t.name, -1)[op].astype(np.int64)
     top = largest_part(group, op_name, t.dur[rows], count)
     mine = op_name == top[group]

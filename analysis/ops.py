@@ -10,7 +10,7 @@ import pandas as pd
 from .columns import nullable_ints, texts
 from .event_arguments import number_lists
 from .fallbacks import fallback_rows
-from .group_statistics import group_statistics, group_sum
+from .group_statistics import distinct, group_statistics, group_sum
 from .nesting import Ints, Mask, nearest, outermost, sum_beneath
 from .selection import Window, host_selection
 from .self_time import self_time
@@ -56,14 +56,12 @@ def ops(
     rank = recording.ranks[0] if rank is None else rank
     t = timeline(recording, rank)
     selection = host_selection(recording, rank, step=step, window=window)
-    is_op = op_rows(t)
-    chosen = is_op & selection.holds(t.ts)
-    rows = np.flatnonzero(chosen)
+    inside, op = selection.holds(t.ts), innermost_op(recording, rank)
+    rows = np.flatnonzero(op_rows(t) & inside)
     shapes, shape = number_lists(recording, t, "Input Dims") if by == "name+shape" else ([], np.full(len(t), -1))
-    groups, group = np.unique(np.stack([t.name[rows], shape[rows]]), axis=1, return_inverse=True)
-    group = group.reshape(-1).astype(np.int64)
-    frame = _sums(recording, t, is_op, rows, group, groups.shape[1])
-    frame["stall_ns"] = _stall_column(t, is_op, stalls, _spread(len(t), rows, group), len(frame))
+    groups, group = distinct(t.name[rows], shape[rows])
+    frame = _sums(recording, t, op, rows, group, len(groups[0]))
+    frame["stall_ns"] = _stall_column(t, op, stalls, _spread(len(t), rows, group), len(frame))
     frame["fallback_count"] = group_sum(group, fallback_rows(recording, rank)[rows].astype(np.int64), len(frame))
     frame["fallback"] = frame["fallback_count"] > 0
     frame.insert(0, "op", texts(t.names, groups[0]))
@@ -71,18 +69,23 @@ def ops(
     order = ["device_self_ns", "host_self_ns", "op", "shape"]
     frame = frame.sort_values(order, ascending=[False, False, True, True], ignore_index=True)
     frame.attrs |= {"selection": selection.text, "steps": selection.steps}
-    frame.attrs["unattributed_device_ns"] = _unattributed(t, is_op, selection.holds(t.ts))
+    frame.attrs["unattributed_device_ns"] = _unattributed(t, op, inside)
     return frame
 
 
 def op_rows(t: Timeline) -> Mask:
     """Which rows are ops: of category op, collective or fallback, on a host thread."""
-    on_thread = np.array([*(track.kind == "thread" for track in t.tracks), False], dtype=np.bool_)
-    ops_there: Mask = t.is_category("op", "collective", "fallback") & on_thread[t.track]
+    ops_there: Mask = t.is_category("op", "collective", "fallback") & t.is_on(t.threads)
     return ops_there
 
 
-def _sums(recording: Recording, t: Timeline, is_op: Mask, rows: Ints, group: Ints, count: int) -> pd.DataFrame:
+def innermost_op(recording: Recording, rank: int) -> Ints:
+    """For every row of a rank's timeline the innermost op at or above it, -1 for none; worked out once."""
+    t = timeline(recording, rank)
+    return memoized(recording, ("innermost_op", rank), lambda: nearest(t.parent, op_rows(t)))
+
+
+def _sums(recording: Recording, t: Timeline, op: Ints, rows: Ints, group: Ints, count: int) -> pd.DataFrame:
     """The columns of host and device time of the groups of op rows, in their order."""
     outer = outermost(t.parent, t.depth, _spread(len(t), rows, group))[rows]
     whole = np.where(outer, group, -1)
@@ -98,7 +101,7 @@ def _sums(recording: Recording, t: Timeline, is_op: Mask, rows: Ints, group: Int
             "host_p50_ns": stats.p50,
             "host_p99_ns": stats.p99,
             "host_max_ns": stats.high,
-            "device_self_ns": group_sum(group, _of_ops(t, is_op, device)[rows], count),
+            "device_self_ns": group_sum(group, _of_ops(op, device)[rows], count),
             "device_total_ns": group_sum(whole, sum_beneath(t.parent, t.depth, device)[rows], count),
             "launched_count": group_sum(whole, sum_beneath(t.parent, t.depth, launched)[rows], count),
         }
@@ -122,29 +125,28 @@ def _self_times(recording: Recording, t: Timeline) -> Ints:
     return memoized(recording, ("self_times", t.rank), lambda: self_time(t.ts, t.end, t.parent))
 
 
-def _of_ops(t: Timeline, is_op: Mask, values: Ints) -> Ints:
+def _of_ops(op: Ints, values: Ints) -> Ints:
     """Values of single rows summed up at the innermost op at or above each."""
-    op = nearest(t.parent, is_op)
-    result = np.zeros(len(t), dtype=np.int64)
+    result = np.zeros(len(op), dtype=np.int64)
     some = np.flatnonzero((values != 0) & (op >= 0))
     np.add.at(result, op[some], values[some])
     return result
 
 
-def _stall_column(t: Timeline, is_op: Mask, stalls: pd.DataFrame | None, group: Ints, count: int) -> pd.Series[int]:
+def _stall_column(t: Timeline, innermost: Ints, stalls: pd.DataFrame | None, group: Ints, count: int) -> pd.Series[int]:
     if stalls is None:
         return nullable_ints(np.zeros(count), np.zeros(count, dtype=np.bool_))
     mine = stalls[(stalls["rank"] == t.rank) & stalls["host_slice_id"].notna()]
     row = t.rows_of(mine["host_slice_id"].to_numpy(dtype=np.int64))
-    op = np.append(nearest(t.parent, is_op), -1)[row]
+    op = np.append(innermost, -1)[row]
     sums = group_sum(np.append(group, -1)[op], mine["dur"].to_numpy(dtype=np.int64), count)
     return nullable_ints(sums, np.ones(count, dtype=np.bool_))
 
 
-def _unattributed(t: Timeline, is_op: Mask, inside: Mask) -> int:
+def _unattributed(t: Timeline, op: Ints, inside: Mask) -> int:
     work = t.device_rows
     launch = t.launch[work]
-    no_op = np.append(nearest(t.parent, is_op), -1)[launch] < 0
+    no_op = np.append(op, -1)[launch] < 0
     counted = np.where(launch >= 0, inside[launch], inside[work]) if len(work) else no_op
     return int(t.dur[work][no_op & counted].sum())
 

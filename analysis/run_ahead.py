@@ -127,7 +127,7 @@ def _hidden_python(activity: RankActivity, device: DeviceActivity) -> _Part:
 
 def _full_queues(t: Timeline, device: DeviceActivity, waits: Ints) -> _Part:
     """Launches that blocked because the queue was full."""
-    calls = np.unique(t.launch[device.rows].astype(np.int64))
+    calls = iv.rising(t.launch[device.rows].astype(np.int64))
     calls = calls[calls >= 0]
     calls = calls[~np.isin(calls, waits) & (t.end[calls] - t.ts[calls] > FULL_QUEUE_NS)]
     busy = iv.covered(device.busy, t.ts[calls], t.end[calls])

@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 import sys
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
@@ -107,10 +108,14 @@ class StackLines:
         """The place of each stack id; -1 for one that is not there."""
         if not len(self.stack_id):
             return np.full(len(stack_ids), -1, dtype=np.int64)
-        place = np.minimum(np.searchsorted(self.stack_id, stack_ids), len(self.stack_id) - 1)
-        return np.where(self.stack_id[place] == stack_ids, place, -1)
+        asked = np.flatnonzero(stack_ids >= 0)
+        found = np.minimum(np.searchsorted(self.stack_id, stack_ids[asked]), len(self.stack_id) - 1)
+        place = np.full(len(stack_ids), -1, dtype=np.int64)
+        place[asked] = np.where(self.stack_id[found] == stack_ids[asked], found, -1)
+        return place
 
 
+@lru_cache(maxsize=16384)
 def origin_of(file: str | None) -> Origin:
     """Whose code a file is, by its path alone.
 
@@ -179,7 +184,7 @@ def _row_lines(recording: Recording, t: Timeline) -> RowLines:
     own = np.full(len(t), -1, dtype=np.int64)
     python = t.is_category("python", "gc")
     of_name = np.full(len(t.names) + 1, -1, dtype=np.int64)
-    for name in np.unique(t.name[python]).tolist():
+    for name in np.flatnonzero(np.bincount(t.name[python], minlength=1)).tolist():
         parsed = python_line(t.names[name])
         if parsed is not None:
             of_name[name] = known.setdefault(parsed, len(known))

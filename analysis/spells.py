@@ -241,5 +241,5 @@ def _walk(activity: RankActivity, gaps: Gaps, number: Ints, thread: int, until: 
 
 def _unrecorded_cause(t: Timeline) -> int:
     """What long unrecorded host time is: the user's code, where ops or Python functions are recorded at all."""
-    recorded = t.is_category("op", "python", "module") & np.isin(t.track, t.threads)
+    recorded = t.is_category("op", "python", "module") & t.is_on(t.threads)
     return CAUSE_CODE["python" if recorded.any() else "unknown"]

@@ -251,9 +251,10 @@ def _merged(rows: StallRows) -> StallRows:
     for name in ("state", "step", "cause", "root", "co_cause", "op"):
         values = getattr(rows, name)
         same &= values[1:] == values[:-1]
-    group = np.concatenate([[0], np.cumsum(~same)])
-    order = np.lexsort((-rows.dur, group))
-    first = np.flatnonzero(np.concatenate([[True], group[order][1:] != group[order][:-1]]))
     begins = np.flatnonzero(np.concatenate([[True], ~same]))
-    ends = rows.end[np.append(begins[1:], len(rows)) - 1]
-    return replace(rows.take(order[first]), ts=rows.ts[begins], end=ends)
+    counts = np.diff(np.append(begins, len(rows)))
+    longest = np.flatnonzero(rows.dur == np.repeat(np.maximum.reduceat(rows.dur, begins), counts))
+    group = np.concatenate([[0], np.cumsum(~same)])[longest]
+    chosen = longest[np.append(True, group[1:] != group[:-1])]  # of equally long ones the first
+    ends = rows.end[begins + counts - 1]
+    return replace(rows.take(chosen), ts=rows.ts[begins], end=ends)

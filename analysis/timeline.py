@@ -8,7 +8,7 @@ another slice is a row number, so that a question about a million slices is a fe
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -192,7 +192,15 @@ class Timeline:
 
     def is_category(self, *categories: str) -> npt.NDArray[np.bool_]:
         """Which rows are of any of these categories."""
-        return np.isin(self.category, [CATEGORY_CODE[name] for name in categories])
+        chosen = np.zeros(len(CATEGORY_CODE), dtype=np.bool_)
+        chosen[[CATEGORY_CODE[name] for name in categories]] = True
+        return chosen[self.category]
+
+    def is_on(self, tracks: Iterable[int]) -> npt.NDArray[np.bool_]:
+        """Which rows lie on any of these tracks, given by their indices."""
+        chosen = np.zeros(len(self.tracks) + 1, dtype=np.bool_)  # the last entry answers for -1
+        chosen[list(tracks)] = True
+        return chosen[self.track]
 
     def name_of(self, row: int) -> str:
         """The full name of a row."""

@@ -6,6 +6,7 @@ import re
 
 _ANONYMOUS = "(anonymous namespace)"
 _PAIRS = {"(": ")", "<": ">", "{": "}", "[": "]"}
+_MARKS = re.compile(r"[][(){}<>, ]")
 _LAMBDA_TYPES = re.compile(r"\{lambda\(([^()]*)\)#\d+\}")
 
 
@@ -63,7 +64,8 @@ def _depths(text: str) -> list[tuple[int, int]]:
     """Every bracket, comma and space with the number of brackets around it; a bracket is not around itself."""
     found: list[tuple[int, int]] = []
     closers: list[str] = []
-    for position, character in enumerate(text):
+    for mark in _MARKS.finditer(text):
+        position, character = mark.start(), mark.group()
         if character in _PAIRS:
             found.append((position, len(closers)))
             closers.append(_PAIRS[character])

@@ -6,7 +6,13 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stallscope.analysis.group_statistics import group_statistics, group_sum, group_union, largest_part
+from stallscope.analysis.group_statistics import (
+    distinct,
+    group_statistics,
+    group_sum,
+    group_union,
+    largest_part,
+)
 
 ROWS = st.lists(st.tuples(st.integers(-1, 3), st.integers(-50, 50), st.integers(0, 12)), max_size=60)
 
@@ -56,3 +62,21 @@ def test_largest_part_is_the_one_with_the_greatest_sum(rows: list[tuple[int, int
 def test_sums_beyond_what_a_float_can_hold() -> None:
     large = 2**53 + 1
     assert group_sum(np.array([0, 0, -1]), np.array([large, 2, 7]), 1).tolist() == [large + 2]
+
+
+@given(ROWS, st.sampled_from([1, 1_000_003]))
+def test_distinct_rows_are_those_of_a_set(rows: list[tuple[int, int, int]], spread: int) -> None:
+    first, second, _ = columns(rows)
+    second = second * spread
+    (left, right), number = distinct(first, second)
+    combinations = sorted(set(zip(first.tolist(), second.tolist(), strict=True)))
+    assert list(zip(left.tolist(), right.tolist(), strict=True)) == combinations
+    assert [combinations[n] for n in number.tolist()] == list(zip(first.tolist(), second.tolist(), strict=True))
+
+
+def test_values_too_far_apart_for_one_key_are_still_sorted_within_their_group() -> None:
+    far = np.iinfo(np.int64).max // 2
+    found = group_statistics(np.array([1, 1, 0, 1]), np.array([far, -far + 2, 5, 0]), 2)
+    assert found.p50.tolist() == [5, 0]
+    assert found.low.tolist() == [5, -far + 2]
+    assert found.high.tolist() == [5, far]

@@ -70,3 +70,8 @@ def test_epoch_nanoseconds_stay_exact() -> None:
 def test_starts_without_ends() -> None:
     with pytest.raises(ValueError, match="2 starts do not go with 1 ends"):
         iv.intervals([1, 2], [3])
+
+
+@given(st.lists(st.integers(-(2**62), 2**62) | st.integers(0, 5)))
+def test_rising(values: list[int]) -> None:
+    assert iv.rising(np.array(values, dtype=np.int64)).tolist() == sorted(set(values))
