@@ -6,6 +6,7 @@ with each sample, from the kernel, so a thread that wanted to run and was not le
 
 from __future__ import annotations
 
+import os
 import sys
 import threading
 import time
@@ -65,6 +66,8 @@ class SamplerCollector:
             if not self._quit:
                 self._take()
 
+    _run.is_thread_body = True  # type: ignore[attr-defined]
+
     def _sample(self) -> None:
         if not self._context.active:
             return
@@ -84,6 +87,8 @@ class SamplerCollector:
 
     def _watch(self, thread: int) -> _Watched:
         native = next((one.native_id for one in threading.enumerate() if one.ident == thread), None)
+        if thread == threading.main_thread().ident:
+            native = os.getpid()  # in a process that was forked, Python still has the parent's id
         self._watched[thread] = _Watched(native if native is not None else thread)
         return self._watched[thread]
 
