@@ -14,9 +14,10 @@ from typing import Literal
 
 from ..profiler.recording.errors import UsageError
 from .compare_environment import EnvironmentDifference, environment_differences
+from .compare_lines import PlaceDifference, mean_places, place_differences, stall_line_map
 from .compare_metrics import MetricDifference, metric, metric_differences
 from .compare_outliers import Outlier, outliers
-from .compare_parts import PartDifference, mean_step, nearest, part_differences, state_differences
+from .compare_parts import PartDifference, nearest, part_differences, state_differences
 from .compare_texts import headline, notes, why
 from .compare_work import WorkDifference, work_differences
 from .run_facts import RunMeasures, Unit
@@ -96,6 +97,7 @@ class Compared:
         mean: The mean step of the runs; ``parts`` add up to it.
         parts: The mean step by state and root cause, the largest difference first.
         states: The same by state.
+        places: Stalls and exposed copies by root cause and line; adds up to those two states.
         metrics: Single figures: memory, cold start, compilation and so on.
         kernels: Kernels by name and grid, the largest difference first.
         ops: Ops.
@@ -119,6 +121,7 @@ class Compared:
     mean: MetricDifference
     parts: tuple[PartDifference, ...]
     states: tuple[PartDifference, ...]
+    places: tuple[PlaceDifference, ...]
     metrics: tuple[MetricDifference, ...]
     kernels: tuple[WorkDifference, ...]
     ops: tuple[WorkDifference, ...]
@@ -157,7 +160,9 @@ def compare(
     step = partial(metric, unit="ns", base=base, new=new, margin_frac=margin_frac, run_sd_frac=run_sd_frac)
     median = step("median_step_ns", "median step", value=lambda run: run.median_step_ns)
     mean = step("mean_step_ns", "mean step", value=lambda run: run.mean_step_ns)
-    parts = part_differences(mean_step(base), mean_step(new))
+    same = stall_line_map(base, new)
+    before, after = mean_places(base, {}), mean_places(new, same)
+    parts = part_differences(before, after)
     chosen = median if statistic == "median" else mean
     environment = environment_differences(base, new)
     unit: Unit = "step" if all(run.unit == "step" for run in (*base, *new)) else "recording"
@@ -175,6 +180,7 @@ def compare(
         mean=mean,
         parts=parts,
         states=state_differences(parts, STATES),
+        places=place_differences(before, after, same),
         metrics=metric_differences(base, new, margin_frac=margin_frac),
         kernels=work_differences(base, new, lambda run: run.kernels),
         ops=work_differences(base, new, lambda run: run.ops),

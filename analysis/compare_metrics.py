@@ -41,6 +41,9 @@ class MetricDifference:
     comparison: Comparison | None
 
 
+ENOUGH_STEPS = 20
+"""Steps from which a 95th percentile is told."""
+
 Value = Callable[[RunMeasures], "int | None"]
 
 
@@ -115,12 +118,17 @@ def _graph_breaks(run: RunMeasures) -> int | None:
     return None if found is None else sum(one.count for one in found)
 
 
+def _p95(run: RunMeasures) -> int | None:
+    """With fewer steps it would be the longest one."""
+    return run.p95_step_ns if len(run.steps_ns) >= ENOUGH_STEPS else None
+
+
 def _cold_start(run: RunMeasures) -> int | None:
     return run.cold_start_ns if run.preparation_steps else None
 
 
 _METRICS: tuple[tuple[str, str, MetricUnit, Value], ...] = (
-    ("p95_step_ns", "95th percentile of the step", "ns", lambda run: run.p95_step_ns),
+    ("p95_step_ns", "95th percentile of the step", "ns", _p95),
     ("peak_memory_bytes", "peak memory", "bytes", lambda run: run.peak_memory_bytes),
     ("cold_start_ns", "steps that prepare", "ns", _cold_start),
     ("preparation_ns", "before the first steady step", "ns", lambda run: run.preparation_ns),

@@ -11,9 +11,9 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-from .run_facts import RunMeasures
-
 K = TypeVar("K", bound=Hashable)
+Spot = tuple[str, str, K]
+"""State, root cause, and anything finer."""
 
 
 def nearest(total: int, count: int) -> int:
@@ -51,11 +51,6 @@ def mean_over_runs(runs: Sequence[Mapping[K, int]]) -> dict[K, int]:
     return mean_parts(sums, len(runs))
 
 
-def mean_step(runs: Sequence[RunMeasures]) -> dict[tuple[str, str], int]:
-    """The mean step of a side by (state, root cause), ns: the mean of its runs' mean steps, each run counting once."""
-    return mean_over_runs([mean_parts(run.parts, run.device_steps) for run in runs if run.device_steps])
-
-
 @dataclass(frozen=True, slots=True)
 class PartDifference:
     """One state, or one root cause of it, in the mean step of both sides.
@@ -75,13 +70,22 @@ class PartDifference:
     difference_ns: int
 
 
-def part_differences(
-    base: Mapping[tuple[str, str], int], new: Mapping[tuple[str, str], int]
-) -> tuple[PartDifference, ...]:
-    """Every part of either side, the largest difference first; the differences add up to that of the two wholes."""
+def part_differences(base: Mapping[Spot[K], int], new: Mapping[Spot[K], int]) -> tuple[PartDifference, ...]:
+    """Every part of either side by state and root cause, the largest difference first.
+
+    The differences add up to that of the two wholes.
+
+    Args:
+        base: The base side's mean step by state, root cause and anything finer.
+        new: The new side's.
+    """
+    sums: dict[tuple[str, str], list[int]] = {}
+    for side, parts in enumerate((base, new)):
+        for (state, cause, _), ns in parts.items():
+            sums.setdefault((state, cause), [0, 0])[side] += ns
     rows = [
-        PartDifference(*key, base.get(key, 0), new.get(key, 0), new.get(key, 0) - base.get(key, 0))
-        for key in sorted(base.keys() | new.keys())
+        PartDifference(state, cause, before, after, after - before)
+        for (state, cause), (before, after) in sorted(sums.items())
     ]
     return tuple(sorted(rows, key=lambda row: -abs(row.difference_ns)))
 

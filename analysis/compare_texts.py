@@ -128,6 +128,12 @@ def _of_run(side: str, run: RunMeasures) -> list[str]:
     elif len(run.steps_ns) < MINIMUM_RUNS:
         count = len(run.steps_ns)
         found.append(f"{side} {run.name} has {count} steady step{'s' if count != 1 else ''} only.")
+    paused = sorted({number for lane in run.lanes for number in lane.paused})
+    if paused:
+        found.append(
+            f"{side} {run.name}: the recorder paused the program in step{'s' if len(paused) > 1 else ''} "
+            f"{', '.join(map(str, paused))}, which count nowhere."
+        )
     if run.losses.get("data_loss"):
         found.append(f"{side} {run.name} lost {run.losses['data_loss']} rows while recording.")
     if any(row.name == OTHERS for row in (*run.kernels, *run.ops, *run.lines)):

@@ -28,6 +28,27 @@ class TimePart:
 
 
 @dataclass(frozen=True, slots=True)
+class StallPlace:
+    """Stalls or exposed copies of one root cause at one line, over the steady device steps.
+
+    Attributes:
+        state: stall or data_movement.
+        cause: Root cause.
+        file: Where in the source; None where no line is known.
+        line: The line; None where it is not known.
+        function: The function; None where it is not known.
+        ns: The sum; over the lines of a cause it adds up to that cause's parts.
+    """
+
+    state: str
+    cause: str
+    file: str | None
+    line: int | None
+    function: str | None
+    ns: int
+
+
+@dataclass(frozen=True, slots=True)
 class LaneMeasures:
     """One device of one rank, or the training threads in its place.
 
@@ -38,6 +59,7 @@ class LaneMeasures:
         basis: How steps were cut: ``device`` or ``host``; "" for a whole recording.
         numbers: The numbers of its steady steps, in the order of time.
         steps_ns: How long each took.
+        paused: Numbers of steady steps that are left out since the recorder held the program up in them, to write.
         parts: What they were made of: adds up to the sum of ``steps_ns``, exactly.
     """
 
@@ -47,6 +69,7 @@ class LaneMeasures:
     basis: str
     numbers: tuple[int, ...]
     steps_ns: tuple[int, ...]
+    paused: tuple[int, ...]
     parts: tuple[TimePart, ...]
 
 
@@ -173,6 +196,7 @@ class RunMeasures:
         missing_ranks: How many of those are not in the recording.
         unit: ``step``, or ``recording`` where no step is steady: then all sums are of the whole recording, as one step.
         lanes: The devices that ran steady steps, by rank.
+        stall_places: Stalls and exposed copies by root cause and line, the longest first; none is left out.
         steps_ns: Per steady step number that every lane has the mean over the lanes, to the nearest ns.
         step_numbers: Those numbers.
         all_steps: Steps of the first rank, those that prepared included.
@@ -206,6 +230,7 @@ class RunMeasures:
     missing_ranks: int
     unit: Unit
     lanes: tuple[LaneMeasures, ...]
+    stall_places: tuple[StallPlace, ...]
     steps_ns: tuple[int, ...]
     step_numbers: tuple[int, ...]
     all_steps: int

@@ -90,6 +90,7 @@ def run_measures(
         missing_ranks=missing,
         unit=measured.unit,
         lanes=measured.lanes,
+        stall_places=measured.places,
         steps_ns=measured.steps_ns,
         step_numbers=measured.numbers,
         all_steps=startup.all_steps,
