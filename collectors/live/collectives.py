@@ -73,7 +73,6 @@ class CollectivesCollector:
         self._groups: dict[str, int] = {}
         self._waiting: dict[int, Finished] = {}
         self._finished: deque[Finished] = deque()
-        self._last_segment = (0, 0)
         self._record = -1
         self._ticks = 0
         self._set_variable = False
@@ -116,16 +115,16 @@ class CollectivesCollector:
             self._finish_waiting(1_000_000_000)
             self._write()
 
-    def on_segment(self, segment: Segment) -> None:
+    def on_segment(self, _segment: Segment) -> None:
         """The trace so far is about to be converted: what belongs to it must be noted by then."""
-        self._last_segment = (segment.ts, segment.ts + (segment.dur or 0))
         self._finish_waiting(0)
         self._write()
 
     def _was_traced(self, ts: int) -> bool:
         """Whether torch's profiler ran then; entries are written before a further segment ends."""
         since = self._context.torch_recording_since
-        return self._last_segment[0] <= ts < self._last_segment[1] or (since is not None and ts >= since)
+        begin, end = self._context.torch_recorded
+        return begin <= ts < end or (since is not None and ts >= since)
 
     # ---- calls from Python
 

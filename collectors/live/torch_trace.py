@@ -361,9 +361,9 @@ class TorchCollector:
         profiler, self._profiler = self._profiler, None
         segment, self._segment = self._segment, None
         self._rotation_wanted = False
-        self._context.torch_recording_since = None
-        self._safe.session_runs = False
         ended = self._context.rows.now()
+        self._no_longer_recording(ended)
+        self._safe.session_runs = False
         with self._foreign.own_call():
             profiler.__exit__(None, None, None)
         if segment is not None and keep:
@@ -372,10 +372,16 @@ class TorchCollector:
     def _stop_unkept(self) -> None:
         """Stops torch's profiler if it still runs: it would grow without end."""
         profiler, self._profiler = self._profiler, None
-        self._context.torch_recording_since = None
+        self._no_longer_recording(self._context.rows.now())
         if profiler is not None:
             with self._foreign.own_call():
                 profiler.__exit__(None, None, None)
+
+    def _no_longer_recording(self, ended: int) -> None:
+        since = self._context.torch_recording_since
+        if since is not None:
+            self._context.torch_recorded = (since, ended)
+            self._context.torch_recording_since = None
 
     def _export(self, profiler: Any, segment: Segment, ended: int) -> None:
         folder = self._context.folder

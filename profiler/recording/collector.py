@@ -61,6 +61,8 @@ class CaptureContext(Protocol):
     """The schedule's phase of the current step: wait, warm_up, active or done."""
     torch_recording_since: int | None
     """Since when torch's profiler has been running [ns]; None while it is not. Its collector sets it."""
+    torch_recorded: tuple[int, int]
+    """[begin, end) [ns] of torch's profiler's last session that has ended; set before the line above is cleared."""
     training_threads: set[int]
     """``threading.get_ident()`` of the threads that have been seen to train; the one that started the session first."""
 

@@ -78,6 +78,7 @@ class Session:
         self.detail: str = settings.values["detail"]
         self.active = False
         self.torch_recording_since: int | None = None
+        self.torch_recorded = (0, 0)
         self.training_threads: set[int] = {threading.get_ident()}
         self._run_id = run_id
         self._process_id = os.getpid()

@@ -28,6 +28,7 @@ class TestContext:
         self.active = True
         self.phase = "active"
         self.torch_recording_since: int | None = None
+        self.torch_recorded = (0, 0)
         self.training_threads = {threading.get_ident()}
         self.steps: list[str] = []
         self.suspended: list[str] = []
