@@ -11,6 +11,8 @@ VIEWS = {
     "stalls": "Stalls",
     "memory": "Memory",
     "source": "Source",
+    "kernels": "Kernels",
+    "ops": "Ops",
 }
 """The views by the name that addresses use, as the navigation shows them."""
 

@@ -14,7 +14,7 @@ from .data_routes import data_routes
 from .security import protect
 from .served import Served, labelled
 from .timeline_meta import TimelineTracks
-from .views import memory, overview, selectors, source, stalls, timeline
+from .views import kernels, memory, ops, overview, selectors, source, stalls, timeline
 
 if TYPE_CHECKING:
     from ..profiler.recording.reader import Recording
@@ -27,6 +27,8 @@ _LAYOUTS: dict[str, Callable[[Served, Mapping[str, str]], Any]] = {
     "stalls": stalls.layout,
     "memory": memory.layout,
     "source": source.layout,
+    "kernels": kernels.layout,
+    "ops": ops.layout,
 }
 """What makes the page of each view in ``VIEWS``."""
 
@@ -65,6 +67,8 @@ def create_app(
     timeline.register(app, tracks)
     stalls.register(app, served)
     memory.register(app, served)
+    kernels.register(app, served)
+    ops.register(app, served)
     app.server.register_blueprint(data_routes(tracks))
     protect(app.server, host=host, port=port, script_hashes=app.csp_hashes(), token=token)
     return app

@@ -5,9 +5,9 @@ window.dashAgGridFunctions = window.dashAgGridFunctions || {};
 window.dashAgGridFunctions.stallscopeDuration = (ns) => {
   if (ns === null || ns === undefined) return "–";
   for (const [unit, name] of [[1e9, "s"], [1e6, "ms"], [1e3, "µs"]]) {
-    if (ns < unit) continue;
+    if (Math.abs(ns) < unit) continue;
     const value = ns / unit;
-    return `${value.toFixed(value < 10 ? 2 : value < 100 ? 1 : 0)} ${name}`;
+    return `${value.toFixed(Math.abs(value) < 10 ? 2 : Math.abs(value) < 100 ? 1 : 0)} ${name}`;
   }
   return `${Math.round(ns)} ns`;
 };
@@ -19,6 +19,7 @@ window.dashAgGridFunctions.stallscopeSize = (bytes) => {
   return unit ? `${value.toPrecision(3)} ${units[unit]}` : `${value} B`;
 };
 window.dashAgGridFunctions.stallscopeCount = (count) => (count === null || count === undefined ? "–" : count.toLocaleString("en-US"));
+window.dashAgGridFunctions.stallscopeWords = (code) => (code ?? "–").replaceAll("_", " ");
 window.dashAgGridFunctions.stallscopeShare = (share) => (share === null || share === undefined ? "–" : `${(100 * share).toFixed(1)} %`);
 
 window.dash_clientside = window.dash_clientside || {};
@@ -42,6 +43,17 @@ window.dash_clientside.stallscope_page = {
   focus_search: (searches) => {
     if (searches) document.getElementById("search")?.focus();
     return window.dash_clientside.no_update;
+  },
+
+  /** Leaves the rows of a table that have the text, and writes it into the address. */
+  filter_rows: (text, options) => {
+    const query = new URLSearchParams(window.location.search);
+    if ((query.get("filter") ?? "") !== (text ?? "")) {
+      if (text) query.set("filter", text);
+      else query.delete("filter");
+      window.history.replaceState(window.history.state, "", `?${query}`);
+    }
+    return { ...options, quickFilterText: text ?? "" };
   },
 
   filter_tracks: (text) => text ?? "",

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+import dash
 import dash_ag_grid as dag
 import pandas as pd
-from dash import html
+from dash import Input, Output, State, dcc, html
+
+from ..addresses import address
+from ..scope import Query
 
 BAND_COLOURS = {
     "compute": "#76AB7A",
@@ -75,6 +79,20 @@ def records(frame: pd.DataFrame) -> list[dict[str, Any]]:
     return [{str(name): value for name, value in row.items()} for row in frame.to_dict("records")]
 
 
+def plain_records(frame: pd.DataFrame) -> list[dict[str, Any]]:
+    """The rows of a frame as dictionaries by column, None where a value is missing."""
+    return records(frame.astype(object).where(frame.notna(), None))
+
+
+def ways_to_group(view: str, query: Query, ways: Mapping[str, str], chosen: str) -> html.Nav:
+    """Links to the same view with its rows made by something else (``by`` in the address)."""
+    links = [
+        dcc.Link(words, href=address(view, query, by=by), className="chip chosen" if by == chosen else "chip")
+        for by, words in ways.items()
+    ]
+    return html.Nav([html.Span("by", className="dim"), *links], className="chips")
+
+
 def swatch(code: str) -> html.Span:
     """The colour of a state or cause, with its name beside it."""
     mark = html.Span(className="swatch", style={"background": BAND_COLOURS.get(code, "#808488")})
@@ -101,6 +119,44 @@ def grid(id: str, columns: Sequence[dict[str, Any]], rows: Sequence[dict[str, An
     )
 
 
+def name_column(field: str, title: str, whole: str | None = None, **more: Any) -> dict[str, Any]:
+    """A column of names in a fixed-width font; ``whole`` is the field that is shown when the pointer rests on one."""
+    return {"field": field, "headerName": title, "cellClass": "mono", "tooltipField": whole or field} | more
+
+
+def swatch_column(field: str, title: str, **more: Any) -> dict[str, Any]:
+    """A column of states or causes, each with its colour at the edge."""
+    styles = [
+        {"condition": f"params.value == '{code}'", "style": {"boxShadow": f"inset 4px 0 {colour}"}}
+        for code, colour in BAND_COLOURS.items()
+    ]
+    words = {"function": "stallscopeWords(params.value)"}
+    return {
+        "field": field,
+        "headerName": title,
+        "valueFormatter": words,
+        "cellStyle": {"styleConditions": styles},
+    } | more
+
+
+def filter_field(query: Query) -> dcc.Input:
+    """A field that leaves only the rows of the page's one table that have its text; ``filter`` in the address."""
+    return dcc.Input(
+        id="row-filter", type="text", value=query.get("filter", ""), placeholder="Filter rows", className="field"
+    )
+
+
+def filter_rows(app: dash.Dash, grid_id: str) -> None:
+    """Makes ``filter_field`` filter a table, without asking the server."""
+    in_browser: Any = app.clientside_callback
+    in_browser(
+        dash.ClientsideFunction("stallscope_page", "filter_rows"),
+        Output(grid_id, "dashGridOptions"),
+        Input("row-filter", "value"),
+        State(grid_id, "dashGridOptions"),
+    )
+
+
 def duration_column(field: str, title: str, **more: Any) -> dict[str, Any]:
     """A column of ns, shown with a unit and sorted by value."""
     formatter = {"function": "stallscopeDuration(params.value)"}
@@ -108,8 +164,9 @@ def duration_column(field: str, title: str, **more: Any) -> dict[str, Any]:
         "field": field,
         "headerName": title,
         "type": "rightAligned",
+        "suppressHeaderFilterButton": True,
         "valueFormatter": formatter,
-        "width": 105,
+        "width": 95,
     } | more
 
 
@@ -120,8 +177,9 @@ def count_column(field: str, title: str, **more: Any) -> dict[str, Any]:
         "field": field,
         "headerName": title,
         "type": "rightAligned",
+        "suppressHeaderFilterButton": True,
         "valueFormatter": formatter,
-        "width": 90,
+        "width": 80,
     } | more
 
 
@@ -132,8 +190,9 @@ def share_column(field: str, title: str, **more: Any) -> dict[str, Any]:
         "field": field,
         "headerName": title,
         "type": "rightAligned",
+        "suppressHeaderFilterButton": True,
         "valueFormatter": formatter,
-        "width": 90,
+        "width": 80,
     } | more
 
 
@@ -144,6 +203,7 @@ def size_column(field: str, title: str, **more: Any) -> dict[str, Any]:
         "field": field,
         "headerName": title,
         "type": "rightAligned",
+        "suppressHeaderFilterButton": True,
         "valueFormatter": formatter,
         "width": 100,
     } | more
