@@ -200,14 +200,15 @@ def _in_order(node: ast.AST) -> Iterator[ast.AST]:
     for child in ast.iter_child_nodes(node):
         yield child
         if isinstance(node, ast.If | ast.IfExp | ast.Assert) and child is node.test:
-            yield _Truth(lineno=getattr(child, "lineno", 0))
+            yield _Truth(getattr(child, "lineno", 0))
 
 
 class _Truth(ast.AST):
     """Stands for the question whether a value is true."""
 
-    _attributes = ("lineno",)
-    lineno: int
+    def __init__(self, lineno: int) -> None:
+        super().__init__()
+        self.lineno = lineno
 
 
 def placed_calls(sites: Sequence[Site], names: Sequence[str]) -> list[int]:

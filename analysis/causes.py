@@ -59,6 +59,8 @@ CLASSES: dict[str, str] = {
 CONTEXTS = ("gc", "compile", "io", "input", "cpu_fallback", "lock")
 """Causes that a slice hands down to everything inside it. Time under them is never only a lost head start."""
 
+_INTERRUPTING = (CAUSE_CODE["gc"], CAUSE_CODE["compile"])
+
 _OF_CATEGORY = {
     "op": "dispatch",
     "collective": "dispatch",
@@ -190,18 +192,17 @@ def _by_name(t: Timeline, rows: Ints, rules: tuple[tuple[re.Pattern[str], str], 
 def _contexts(container: Ints, own: Codes) -> Ints:
     """Per row the slice whose cause it takes.
 
-    Garbage collection and compiling interrupt whatever called them, so the nearest of these decides; of the others the
-    outermost does: reading a file is part of loading data.
+    Compiling interrupts whatever called it, and so does garbage collection; but what is collected while something is
+    compiled was allocated by the compiler. Of the other contexts the outermost decides: reading a file is part of
+    loading data.
     """
-    interrupting = np.isin(own, [CAUSE_CODE["gc"], CAUSE_CODE["compile"]])
-    lasting = (own >= 0) & ~interrupting
     context = np.full(len(own), -1, dtype=np.int64)
-    if lasting.any():
-        outermost = lasting & (above(container, nearest(container, lasting)) < 0)
-        context = nearest(container, outermost)
-    if interrupting.any():
-        found = nearest(container, interrupting)
-        context = np.where(found >= 0, found, context)
+    for interrupting in ((), (CAUSE_CODE["gc"],), (CAUSE_CODE["compile"],)):
+        chosen = np.isin(own, interrupting) if interrupting else (own >= 0) & ~np.isin(own, _INTERRUPTING)
+        if chosen.any():
+            outermost = chosen & (above(container, nearest(container, chosen)) < 0)
+            found = nearest(container, outermost)
+            context = np.where(found >= 0, found, context)
     return context
 
 

@@ -97,7 +97,7 @@ def _build(recording: Recording, rank: int) -> RankActivity:
     t = timeline(recording, rank)
     causes = host_causes(t)
     extent = _extent(recording, t)
-    host = HostActivity(t, causes.context, ranges=not len(t.device_rows), extent=extent)
+    host = HostActivity(t, causes.context, ranges=not len(t.device_rows), extent=extent, pauses=_pauses(recording, t))
     devices = tuple(
         _of_rows(t, device.rows, device, device.device_type, device.device_index) for device in t.devices
     ) or _threads_as_device(t, host, causes)
@@ -112,6 +112,26 @@ def _extent(recording: Recording, t: Timeline) -> tuple[int, int]:
     starts, durs = (table[name].to_numpy() for name in ("ts", "dur"))
     first, last = int(starts.min()), int((starts + np.maximum(durs, 0)).max())
     return (min(first, t.extent[0]), max(last, t.extent[1])) if len(t) else (first, last)
+
+
+def _pauses(recording: Recording, t: Timeline) -> list[tuple[int, int, int]]:
+    """Where torch's profiler ended one segment and had not begun the next: start, end, and the slice of its pause.
+
+    Beginning a segment frees the one before, for which there is no slice. A gap between segments without such a slice
+    is none of its pauses: tracing was switched off.
+    """
+    table = recording.table("segments", ranks=(t.rank,), columns=["ts", "dur"]).sort_by("ts")
+    own = np.flatnonzero(t.is_category("overhead") & (t.segment < 0))
+    if table.num_rows < 2 or not len(own):
+        return []
+    starts = table["ts"].to_numpy().astype(np.int64)
+    ends = starts + table["dur"].fill_null(0).to_numpy().astype(np.int64)
+    found = []
+    for end, start in zip(ends[:-1].tolist(), starts[1:].tolist(), strict=True):
+        inside = own[(t.ts[own] < start) & (t.end[own] > end)]
+        if len(inside):
+            found.append((end, start, int(inside[np.argmax(t.end[inside] - t.ts[inside])])))
+    return found
 
 
 def all_devices(activity: RankActivity) -> DeviceActivity | None:

@@ -9,6 +9,7 @@ separately, where nothing else is recorded.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -147,13 +148,18 @@ def training_threads(t: Timeline) -> Threads:
 
 
 def _main_thread(t: Timeline, candidates: list[int]) -> int:
-    """The thread with the steps; else the one with most Python; else the one with most launches."""
+    """The thread with the steps; else the one of the training threads that was in Python longest; else any such.
+
+    Threads that only watch (a sampler, a progress bar) are in Python all the time, so they come last.
+    """
     steps = np.array([name.startswith("ProfilerStep") for name in t.names], dtype=bool)
     on_thread = np.isin(t.track, t.threads)
-    for chosen in (steps[t.name] & on_thread if len(t) else steps[:0], t.is_category("python", "module") & on_thread):
-        counts = np.bincount(t.track[chosen], minlength=len(t.tracks))
-        if counts.any():
-            return int(counts.argmax())
+    outermost = t.is_category("python", "module") & on_thread & (t.parent < 0)
+    for chosen in (steps[t.name] & on_thread if len(t) else steps[:0], outermost):
+        spent = np.bincount(t.track[chosen], weights=(t.end - t.ts)[chosen], minlength=len(t.tracks))
+        trains = np.isin(np.arange(len(t.tracks)), candidates) & (spent > 0)
+        if spent.any():
+            return int(np.where(trains, spent, 0).argmax() if trains.any() else spent.argmax())
     return candidates[0] if candidates else -1
 
 
@@ -166,10 +172,20 @@ class HostActivity:
         ranges: Whether the range that a communication backend opens (``nccl:all_reduce``) counts as work of its
             thread. It may last until the transfer ends, so beside a device it says nothing about the thread.
         extent: The first and last instant to speak about, ns; by default those of the slices.
+        pauses: Start, end and slice of the profiler's own pauses, in which no thread is traced.
     """
 
-    def __init__(self, t: Timeline, context: Ints, *, ranges: bool, extent: tuple[int, int] | None = None) -> None:
+    def __init__(
+        self,
+        t: Timeline,
+        context: Ints,
+        *,
+        ranges: bool,
+        extent: tuple[int, int] | None = None,
+        pauses: Sequence[tuple[int, int, int]] = (),
+    ) -> None:
         self._t = t
+        self._pauses = pauses
         self._context = context
         self._tokens: dict[int, Pieces] = {}
         self._work: dict[int, Pieces] = {}
@@ -203,7 +219,7 @@ class HostActivity:
             for where in dict.fromkeys((thread, self.threads.main)):
                 if where >= 0:
                     pieces = filled(pieces, self._context_pieces(where))
-            self._tokens[thread] = filled(self._overhead_pieces(), pieces)
+            self._tokens[thread] = filled(filled(self._overhead_pieces(), pieces), self._pause_pieces())
         return self._tokens[thread]
 
     def _context_pieces(self, thread: int) -> Pieces:
@@ -211,6 +227,11 @@ class HostActivity:
         numbers = np.arange(place.start, place.stop)
         rows = numbers[self._context[place] == numbers].astype(np.int32)
         return innermost(t, rows, np.full(len(t), -1, dtype=np.int64), self.extent)
+
+    def _pause_pieces(self) -> Pieces:
+        times = np.array([edge for start, end, _ in self._pauses for edge in (start, end)], dtype=np.int64)
+        holds = np.array([row for _, _, slice_row in self._pauses for row in (slice_row, -1)], dtype=np.int64)
+        return _pieces(times, holds, self.extent)
 
     def _overhead_pieces(self) -> Pieces:
         t = self._t

@@ -19,7 +19,7 @@ from .executing_lines import executing_lines
 from .host_activity import Pieces, innermost
 from .nesting import above, nearest
 from .sampled_lines import SampledLines, sampled_lines
-from .source_position import RowLines, SourceLine, row_lines
+from .source_position import RowLines, SourceLine, python_line, row_lines
 from .stall_rows import StallRows
 from .timeline import Ints, Timeline, memoized
 
@@ -66,7 +66,12 @@ class _LineFinder:
         self._rows = row_lines(recording, rank)
         self._inside = _first_inside(self._t, self._rows)
         self._python = _python_pieces(activity)
-        self._traced = bool(self._t.is_category("python").any())
+        python = self._t.is_category("python")
+        self._traced = bool(python.any())
+        defs = {
+            python_line(self._t.names[name]) for name in np.flatnonzero(np.bincount(self._t.name[python], minlength=1))
+        }
+        self._is_def = np.array([place in defs for place in self._rows.lines], dtype=np.bool_)
         self._source = executing_lines(recording, rank)
         sampled = recording.table("samples", ranks=(rank,), columns=["ts"]).num_rows > 0
         self.may_know_better = sampled or (self._traced and self._source.has_text)
@@ -85,9 +90,8 @@ class _LineFinder:
         ends = np.where(anchor >= 0, np.append(t.end, 0)[anchor], rows.root_end)
         missing = np.flatnonzero((found < 0) & (starts < ends))
         found[missing] = of_row[_covering(self._python, starts[missing], ends[missing])]
-        # The stacks of Python slices name a def; those that were taken at an op, or by a live collector, what ran.
-        ran = (np.append(t.stack, -1)[anchor] >= 0) & (np.append(t.segment, 0)[anchor] < 0)
-        source = np.where(ran | (not self._traced), STACK, FUNCTION)
+        # Python slices name a def; stacks that were taken at an op, or by a live collector, what ran.
+        source = np.where(np.append(self._is_def, False)[found], FUNCTION, STACK)
         return found, np.where(found >= 0, source, -1).astype(np.int8)
 
     def refine(self, rows: StallRows, line: Ints, source: npt.NDArray[np.int8]) -> None:
@@ -125,7 +129,7 @@ class _LineFinder:
             inside = self._time(track, start, end, within=(start, end))
             if inside[0] >= 0:
                 return inside
-        if line >= 0 and (not self._traced or (t.stack[row] >= 0 and t.segment[row] < 0)):
+        if line >= 0 and not self._is_def[line]:
             return self._add(self._rows.lines[line], STACK)
         exact = self._source.line_of(row)
         if exact is not None:
