@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ...profiler.recording.collector import CaptureContext
+from .device_sources.neuron_metrics import NeuronMetricsSource
 from .device_sources.neuron_monitor import NeuronMonitorSource
 from .device_sources.nvml import NvmlSource
 from .device_sources.reading import Reading, Source
@@ -15,6 +16,9 @@ EVERY = 5
 TROUBLE = ("uncorrected", "throttled", "out of memory", "execution errors")
 """A counter whose name holds one of these is trouble as soon as it rises."""
 
+OF_THE_PROGRAM = (TorchMemorySource, NeuronMetricsSource)
+"""Sources that are there as soon as the program has imported or used what they read."""
+
 
 class DeviceCountersCollector:
     """Counter tracks of every source that is there; a row in ``losses`` where a device is in trouble."""
@@ -24,7 +28,9 @@ class DeviceCountersCollector:
     needs = ("torch",)
 
     def __init__(self, sources: list[Source] | None = None) -> None:
-        self._candidates = sources or [TorchMemorySource(), NvmlSource(), RocmSmiSource(), NeuronMonitorSource()]
+        self._candidates = sources or [
+            TorchMemorySource(), NvmlSource(), RocmSmiSource(), NeuronMonitorSource(), NeuronMetricsSource(),
+        ]  # fmt: skip
         self._sources: list[Source] = []
         self._reasons: dict[str, str] = {}
         self._described = False
@@ -73,12 +79,11 @@ class DeviceCountersCollector:
             self._context.loss(self.name, "no_source", "info", detail=missing)
 
     def on_tick(self) -> None:
-        """Reads once a second, and looks for an allocator that has appeared."""
+        """Reads once a second, and looks for what the program has brought in meanwhile."""
         self._ticks += 1
         if self._ticks % EVERY:
             return
-        memory = [source for source in self._candidates if isinstance(source, TorchMemorySource)]
-        if memory and memory[0].available() is None:
+        if any(isinstance(source, OF_THE_PROGRAM) and source.available() is None for source in self._candidates):
             self._open()
         self._read()
 

@@ -14,6 +14,7 @@ import pytest
 
 from stallscope.collectors.live.device_counters import DeviceCountersCollector
 from stallscope.collectors.live.device_sources import neuron_monitor, rocm_smi
+from stallscope.collectors.live.device_sources.neuron_metrics import NeuronMetricsSource
 from stallscope.collectors.live.device_sources.neuron_monitor import NeuronMonitorSource
 from stallscope.collectors.live.device_sources.nvml import NvmlSource
 from stallscope.collectors.live.device_sources.reading import DeviceDescription, Reading
@@ -282,6 +283,28 @@ def test_the_commands_are_run_and_ended(tmp_path: Path, monkeypatch: pytest.Monk
     assert neuron._stream._process is None
     assert neuron._config is not None
     assert not neuron._config.exists()
+
+
+def test_neurons_compilation_cache_is_read_once_the_program_has_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    values = {"CompilationCache.TotalCompilations": 3, "CompilationCache.PersistentHits": 5, "Other.Counter": 9}
+    metrics = SimpleNamespace(get_counter_names=lambda: list(values), get_counter_value=values.__getitem__)
+    context = TestContext(tmp_path)
+    source = NeuronMetricsSource()
+    assert source.available() == "torch_neuronx is not imported"
+    collector = DeviceCountersCollector([source])
+    collector.start(context)
+    monkeypatch.setitem(sys.modules, "torch_neuronx", SimpleNamespace(metrics=metrics))
+    for _ in range(5):
+        collector.on_tick()
+    collector.stop()
+    assert counters(context.written()) == {
+        ("compilations", "neuron", None): [3, 3],
+        ("compiled graphs found on disk", "neuron", None): [5, 5],
+    }
+    values.clear()
+    assert "TORCH_NEURONX_METRICS_ENABLED=1" in str(source.available())
 
 
 class Scripted:
