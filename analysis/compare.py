@@ -17,7 +17,7 @@ from .compare_environment import EnvironmentDifference, environment_differences
 from .compare_lines import PlaceDifference, mean_places, place_differences, stall_line_map
 from .compare_metrics import MetricDifference, metric, metric_differences
 from .compare_outliers import Outlier, outliers
-from .compare_parts import PartDifference, nearest, part_differences, state_differences
+from .compare_parts import PartDifference, by_cause, nearest, part_differences, state_differences
 from .compare_texts import headline, notes, why
 from .compare_work import WorkDifference, work_differences
 from .run_facts import RunMeasures, Unit
@@ -162,7 +162,7 @@ def compare(
     mean = step("mean_step_ns", "mean step", value=lambda run: run.mean_step_ns)
     same = stall_line_map(base, new)
     before, after = mean_places(base, {}), mean_places(new, same)
-    parts = part_differences(before, after)
+    parts = part_differences(by_cause(before), by_cause(after))
     chosen = median if statistic == "median" else mean
     environment = environment_differences(base, new)
     unit: Unit = "step" if all(run.unit == "step" for run in (*base, *new)) else "recording"

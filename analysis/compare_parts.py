@@ -8,12 +8,12 @@ no part is off by a nanosecond or more, and the parts of a mean step, and the di
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
+from .run_facts import RunMeasures
+
 K = TypeVar("K", bound=Hashable)
-Spot = tuple[str, str, K]
-"""State, root cause, and anything finer."""
 
 
 def nearest(total: int, count: int) -> int:
@@ -51,6 +51,11 @@ def mean_over_runs(runs: Sequence[Mapping[K, int]]) -> dict[K, int]:
     return mean_parts(sums, len(runs))
 
 
+def mean_step(runs: Sequence[RunMeasures]) -> dict[tuple[str, str], int]:
+    """The mean step of a side by (state, root cause), ns: the mean of its runs' mean steps, each run counting once."""
+    return mean_over_runs([mean_parts(run.parts, run.device_steps) for run in runs if run.device_steps])
+
+
 @dataclass(frozen=True, slots=True)
 class PartDifference:
     """One state, or one root cause of it, in the mean step of both sides.
@@ -70,23 +75,23 @@ class PartDifference:
     difference_ns: int
 
 
-def part_differences(base: Mapping[Spot[K], int], new: Mapping[Spot[K], int]) -> tuple[PartDifference, ...]:
-    """Every part of either side by state and root cause, the largest difference first.
+def by_cause(spots: Mapping[tuple[str, str, K], int]) -> dict[tuple[str, str], int]:
+    """Sums by state and root cause of what is known more finely."""
+    sums: dict[tuple[str, str], int] = {}
+    for (state, cause, _), ns in spots.items():
+        sums[state, cause] = sums.get((state, cause), 0) + ns
+    return sums
 
-    The differences add up to that of the two wholes.
 
-    Args:
-        base: The base side's mean step by state, root cause and anything finer.
-        new: The new side's.
-    """
-    sums: dict[tuple[str, str], list[int]] = {}
-    for side, parts in enumerate((base, new)):
-        for (state, cause, _), ns in parts.items():
-            sums.setdefault((state, cause), [0, 0])[side] += ns
+def part_differences(
+    base: Mapping[tuple[str, str], int], new: Mapping[tuple[str, str], int]
+) -> tuple[PartDifference, ...]:
+    """Every (state, root cause) of either side, the largest difference first; they add up to that of the wholes."""
     rows = [
-        PartDifference(state, cause, before, after, after - before)
-        for (state, cause), (before, after) in sorted(sums.items())
+        PartDifference(state, cause, base.get((state, cause), 0), new.get((state, cause), 0), 0)
+        for state, cause in sorted(base.keys() | new.keys())
     ]
+    rows = [replace(row, difference_ns=row.new_ns - row.base_ns) for row in rows]
     return tuple(sorted(rows, key=lambda row: -abs(row.difference_ns)))
 
 
