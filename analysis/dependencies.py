@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -22,25 +23,22 @@ if TYPE_CHECKING:
 KINDS = ("stream_wait", "collective", "data")
 
 
+def explicit_waits(recording: Recording, t: Timeline) -> list[tuple[int, int, str]]:
+    """Every recorded wait on the device between two operations: (row waited for, row that waited, kind)."""
+    source, target, kinds = _ends(recording, t)
+    return list(zip(source.tolist(), target.tolist(), kinds.tolist(), strict=True))
+
+
 def waited_for(recording: Recording, t: Timeline, device: DeviceActivity) -> Ints:
     """Per row of the timeline the operation that it waited for longer than for its own stream; -1 for none.
 
     An operation that would have had to wait for its predecessor on the stream anyway did not wait for the other.
     """
     result = np.full(len(t) + 1, -1, dtype=np.int64)
-    table = recording.table("flows", ranks=(t.rank,), columns=["from_slice_id", "to_slice_id", "kind"])
-    table = table.filter(pc.is_in(pc.cast(table["kind"], pa.string()), value_set=pa.array(KINDS)))
-    if not table.num_rows or not len(device.rows):
+    source, target, _ = _ends(recording, t)
+    if not len(source) or not len(device.rows):
         return result
-    source = t.rows_of(table["from_slice_id"].to_numpy()).astype(np.int64)
-    target = t.rows_of(table["to_slice_id"].to_numpy()).astype(np.int64)
-    before, after = _neighbours(t)
-    known = (source >= 0) & (target >= 0)
-    source, target = source[known], target[known]
-    source = np.where(t.state[source] >= 0, source, before[source])
-    target = np.where(t.state[target] >= 0, target, after[target])
-    known = (source >= 0) & (target >= 0)
-    source, target = source[known], target[known]
+    before, _ = neighbours(t)
     previous = before[target]
     behind = np.where(previous >= 0, t.end[previous], np.iinfo(np.int64).min)
     binds = t.end[source] >= behind
@@ -49,7 +47,25 @@ def waited_for(recording: Recording, t: Timeline, device: DeviceActivity) -> Int
     return result
 
 
-def _neighbours(t: Timeline) -> tuple[Ints, Ints]:
+def _ends(recording: Recording, t: Timeline) -> tuple[Ints, Ints, npt.NDArray[np.object_]]:
+    """The rows of both ends of every recorded wait, moved from synchronizations to operations, and its kind."""
+    table = recording.table("flows", ranks=(t.rank,), columns=["from_slice_id", "to_slice_id", "kind"])
+    table = table.filter(pc.is_in(pc.cast(table["kind"], pa.string()), value_set=pa.array(KINDS)))
+    kinds = np.array(table["kind"].to_pylist(), dtype=object)
+    source = t.rows_of(table["from_slice_id"].to_numpy()).astype(np.int64)
+    target = t.rows_of(table["to_slice_id"].to_numpy()).astype(np.int64)
+    if not len(source):
+        return source, target, kinds
+    before, after = neighbours(t)
+    known = (source >= 0) & (target >= 0)
+    source, target, kinds = source[known], target[known], kinds[known]
+    source = np.where(t.state[source] >= 0, source, before[source])
+    target = np.where(t.state[target] >= 0, target, after[target])
+    known = (source >= 0) & (target >= 0)
+    return source[known], target[known], kinds[known]
+
+
+def neighbours(t: Timeline) -> tuple[Ints, Ints]:
     """Per row the device operation before it and the one after it on its track; -1 for none."""
     number = np.arange(len(t), dtype=np.int64)
     work = t.state >= 0
