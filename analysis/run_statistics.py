@@ -81,7 +81,7 @@ def compare_runs(
     if margin_frac < 0 or not math.isfinite(margin_frac):
         raise ValueError(f"the margin is {margin_frac}, expected a share of 0 or more")
     difference = float(logs_new.mean() - logs_base.mean())
-    half, sd, source = _half_width(logs_base, logs_new, run_sd_frac)
+    half, sd, source = half_width(logs_base, logs_new, run_sd_frac)
     sizes = (margin_frac, len(base), len(new))
     ratio = math.exp(difference)
     if half is None:
@@ -117,10 +117,18 @@ def _logs(values: Sequence[float]) -> NDArray[np.float64]:
     return np.log(array)
 
 
-def _half_width(
-    base: NDArray[np.float64], new: NDArray[np.float64], supplied: float | None
+def half_width(
+    base: NDArray[np.float64], new: NDArray[np.float64], supplied: float | None, *, freedom: int | None = None
 ) -> tuple[float | None, float, Literal["runs", "supplied", "none"]]:
-    """Half the confidence interval of the difference of log means, the pooled spread, and where it is from."""
+    """Half the confidence interval of the difference of two sides' means, the pooled spread, and where it is from.
+
+    Args:
+        base: A value a run; logs for a ratio.
+        new: The new side's.
+        supplied: Their standard deviation from run to run, for when there are too few runs to estimate it; None: not
+            known.
+        freedom: Degrees of freedom behind ``supplied``, where it was itself estimated from runs; None: it is known.
+    """
     from scipy import stats
 
     if min(base.size, new.size) >= MINIMUM_RUNS:
@@ -130,12 +138,19 @@ def _half_width(
         if error == 0:
             return 0.0, 0.0, "runs"
         # Welch-Satterthwaite degrees of freedom.
-        freedom = error**4 / (of_base**2 / (base.size - 1) + of_new**2 / (new.size - 1))
-        return float(stats.t.ppf((1 + CONFIDENCE) / 2, freedom)) * error, sd, "runs"
+        degrees = error**4 / (of_base**2 / (base.size - 1) + of_new**2 / (new.size - 1))
+        return float(stats.t.ppf((1 + CONFIDENCE) / 2, degrees)) * error, sd, "runs"
     if supplied is not None:
-        error = supplied * math.sqrt(1 / base.size + 1 / new.size)
-        return float(stats.norm.ppf((1 + CONFIDENCE) / 2)) * error, supplied, "supplied"
+        return quantile(freedom) * supplied * math.sqrt(1 / base.size + 1 / new.size), supplied, "supplied"
     return None, 0.0, "none"
+
+
+def quantile(freedom: int | None) -> float:
+    """Student's t at the confidence level, two-sided; the normal distribution's where the spread is known."""
+    from scipy import stats
+
+    level = (1 + CONFIDENCE) / 2
+    return float(stats.norm.ppf(level) if freedom is None else stats.t.ppf(level, freedom))
 
 
 @lru_cache(maxsize=1)
