@@ -135,7 +135,7 @@ def _write_csv(result: pa.Table) -> None:
     import pyarrow as pa
     from pyarrow import csv
 
-    from .transfer.tables import plain_rows
+    from ..profiler.recording.plain_rows import plain_rows
 
     sink = io.BytesIO()
     csv.write_csv(plain_rows(result) if result.num_columns else pa.table({}), sink)

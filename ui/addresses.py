@@ -9,12 +9,17 @@ VIEWS = {
     "overview": "Overview",
     "timeline": "Timeline",
     "stalls": "Stalls",
+    "dependencies": "Dependencies",
     "memory": "Memory",
     "source": "Source",
     "kernels": "Kernels",
     "ops": "Ops",
+    "sql": "SQL",
 }
 """The views by the name that addresses use, as the navigation shows them."""
+
+LONGEST = 20_000
+"""Of more characters than this an address says nothing."""
 
 _KEPT = ("recording", "rank", "step")
 """What a link keeps of the address it stands on."""
@@ -22,7 +27,7 @@ _KEPT = ("recording", "rank", "step")
 
 def parsed(search: str | None) -> dict[str, str]:
     """The query of an address as a dictionary; of a repeated key the last counts."""
-    return dict(parse_qsl((search or "").removeprefix("?"), max_num_fields=50)) if len(search or "") < 4000 else {}
+    return dict(parse_qsl((search or "").removeprefix("?"), max_num_fields=50)) if len(search or "") < LONGEST else {}
 
 
 def address(view: str, query: Mapping[str, object] | None = None, /, **values: object) -> str:

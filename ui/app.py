@@ -13,8 +13,9 @@ from .addresses import VIEWS, address, parsed
 from .data_routes import data_routes
 from .security import protect
 from .served import Served, labelled
+from .sql_queries import csv_route
 from .timeline_meta import TimelineTracks
-from .views import kernels, memory, ops, overview, selectors, source, stalls, timeline
+from .views import dependencies, kernels, memory, ops, overview, selectors, source, sql, stalls, timeline
 
 if TYPE_CHECKING:
     from ..profiler.recording.reader import Recording
@@ -25,10 +26,12 @@ _LAYOUTS: dict[str, Callable[[Served, Mapping[str, str]], Any]] = {
     "overview": overview.layout,
     "timeline": timeline.layout,
     "stalls": stalls.layout,
+    "dependencies": dependencies.layout,
     "memory": memory.layout,
     "source": source.layout,
     "kernels": kernels.layout,
     "ops": ops.layout,
+    "sql": sql.layout,
 }
 """What makes the page of each view in ``VIEWS``."""
 
@@ -66,10 +69,13 @@ def create_app(
     selectors.register(app, served)
     timeline.register(app, tracks)
     stalls.register(app, served)
+    dependencies.register(app)
     memory.register(app, served)
     kernels.register(app, served)
     ops.register(app, served)
+    sql.register(app, served)
     app.server.register_blueprint(data_routes(tracks))
+    app.server.register_blueprint(csv_route(served))
     protect(app.server, host=host, port=port, script_hashes=app.csp_hashes(), token=token)
     return app
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
@@ -10,23 +9,11 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from ...profiler.recording.plain_rows import plain_rows
 from .row_batches import row_batches
 
 if TYPE_CHECKING:
     from ...profiler.recording.reader import Recording
-
-
-def plain_rows(rows: pa.Table) -> pa.Table:
-    """The rows in types that a CSV file can hold: repeated text as text, a list as a JSON array."""
-    columns, fields = [], []
-    for field, column in zip(rows.schema, rows.columns, strict=True):
-        if pa.types.is_dictionary(field.type):
-            column = column.cast(field.type.value_type)
-        elif pa.types.is_nested(field.type):
-            column = pa.array([None if v is None else json.dumps(v, default=str) for v in column.to_pylist()])
-        columns.append(column)
-        fields.append(pa.field(field.name, column.type))
-    return pa.table(columns, schema=pa.schema(fields))
 
 
 def write_csv(path: Path, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> int:

@@ -68,3 +68,11 @@ window.dash_clientside.stallscope_page = {
     return [{ pick: found.refs[at], fit: true, at }, { refs: found.refs, at }];
   },
 };
+
+// Ctrl-Enter in the text of a query runs it.
+document.addEventListener("keydown", (event) => {
+  if (event.key === "Enter" && (event.ctrlKey || event.metaKey) && event.target.id === "sql-text") {
+    event.preventDefault();
+    document.getElementById("sql-run")?.click();
+  }
+});
