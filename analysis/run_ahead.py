@@ -1,11 +1,13 @@
 """What became of the host's head start: waits that cost nothing when they happen and starve the device later.
 
-A host that runs ahead keeps the device's queue filled, and short gaps in its own work are hidden behind that. A wait
-for the device drains the queue without a gap; the device then starves in the small gaps that follow, which look like
-slow dispatch. The ledger follows the head start: a wait of W ns (counted while the device was busy) is a debt of W;
-work outside the framework that the device hid is a debt of what it hid; a launch that blocked on a full queue shows
-that the head start was complete, so all debts are settled. Gaps without a cause of their own are then paid from the
-newest debt first, and a debt pays until it is used up.
+A host that runs ahead keeps the device's queue filled, and gaps in its own work are hidden behind that. A wait for the
+device drains the queue without a gap; the device then starves in the small gaps that follow, which look like slow
+dispatch. The ledger follows the head start: a wait of W ns (counted while the device was busy) is a debt of W; work
+outside the framework that the device hid is a debt of what it hid, until the next wait, which would have come just the
+same; a launch that blocked on a full queue shows that the head start was complete, so all debts are settled. What waits
+owe adds up, since a host that never waited would be ahead by all of it, up to what a queue holds. Gaps in the host's
+work are then paid from the newest debt first, and a debt pays until it is used up. A gap without a cause of its own has
+the debt for its root; a long one with a cause of its own keeps that, and has the debt for a second sufficient cause.
 """
 
 from __future__ import annotations
@@ -35,6 +37,12 @@ LONG_PYTHON_NS = 400_000
 PAYABLE = ("dispatch", "launch", "synchronization")
 """Causes that say only that the host was slow just then: a head start would have hidden them."""
 
+HIDEABLE = ("input", "cpu_fallback", "compile", "allocation", "python", "gc", "io", "lock", "preempted")
+"""Causes of their own, of time that a head start would have hidden as well."""
+
+QUEUE_OPERATIONS = 1024
+"""No host is further ahead than this many operations: about what the queues of drivers hold."""
+
 
 _Part = tuple[int, Codes, Ints, Ints, Ints, Ints]
 
@@ -50,6 +58,7 @@ class Debts:
         row: The slice that took it; -1 for unrecorded host time.
         ts: When that began, ns.
         end: When that ended, ns.
+        most: The longest head start that was possible then: the device time of ``QUEUE_OPERATIONS`` operations, ns.
     """
 
     kind: Codes
@@ -58,6 +67,7 @@ class Debts:
     row: Ints
     ts: Ints
     end: Ints
+    most: Ints
 
     def __len__(self) -> int:
         return len(self.kind)
@@ -81,7 +91,14 @@ def debts(activity: RankActivity, device: DeviceActivity) -> Debts:
     columns = [np.concatenate([np.asarray(part[i], dtype=np.int64) for part in parts]) for i in range(1, 6)]
     order = np.lexsort((kind, columns[4]))
     cause_, amount, row, ts, end = (column[order] for column in columns)
-    return Debts(kind[order], cause_.astype(np.int8), amount, row, ts, end)
+    return Debts(kind[order], cause_.astype(np.int8), amount, row, ts, end, _longest_head_start(t, device, end))
+
+
+def _longest_head_start(t: Timeline, device: DeviceActivity, instants: Ints) -> Ints:
+    work = np.concatenate([[0], np.cumsum(t.end[device.rows] - t.ts[device.rows])])
+    at = np.searchsorted(t.ts[device.rows], instants)
+    most: Ints = work[at] - work[np.maximum(at - QUEUE_OPERATIONS, 0)]
+    return most
 
 
 def _waits(t: Timeline, device: DeviceActivity) -> Ints:
@@ -136,40 +153,77 @@ def _full_queues(t: Timeline, device: DeviceActivity, waits: Ints) -> _Part:
     return FULL, nothing.astype(np.int8), nothing, calls, t.ts[calls], t.end[calls]
 
 
-def payments(owed: Debts, positions: Ints, length: int) -> Pieces:
-    """Which debt pays for each ns of an axis on which only time that can be paid for counts.
+def payments(owed: Debts, positions: Ints, length: int, own: Pieces) -> Pieces:
+    """Which debt pays for each ns of an axis on which only time that a head start would have hidden counts.
 
     Args:
         owed: The debts in the order of time.
         positions: Ascending places on the axis from which each debt can pay.
         length: The axis's length.
+        own: The code of the cause that each ns has of its own, -1 for none: no debt of the same cause pays for it.
 
     Returns:
         Pieces over ``[0, length)`` whose rows are numbers of debts, -1 where nothing is owed.
     """
-    edges, holders = [0], [-1]
-    stack: list[list[int]] = []
-    stops = np.append(positions[1:], length)[: len(positions)].tolist()
-    for number, (kind, amount, at, stop) in enumerate(
-        zip(owed.kind.tolist(), owed.amount.tolist(), positions.tolist(), stops, strict=True)
-    ):
-        if kind != HIDDEN:
-            stack.clear()
-        if amount > 0:
-            stack.append([number, amount])
-        while at < stop and stack:
-            holder, left = stack[-1]
-            paid = min(left, stop - at)
-            edges.append(at)
-            holders.append(holder)
+    ledger = _Ledger(owed)
+    stops = np.append(positions[1:], length)[: len(positions)]
+    first = np.searchsorted(own.edges, positions, side="right") - 1
+    edges, causes = own.edges.tolist(), own.rows.tolist()
+    for number, (at, stop, piece) in enumerate(zip(positions.tolist(), stops.tolist(), first.tolist(), strict=True)):
+        ledger.enter(number)
+        while at < stop:
+            until = min(stop, edges[piece + 1])
+            ledger.pay(at, until, causes[piece])
+            at, piece = until, piece + 1
+    return ledger.pieces(length)
+
+
+class _Ledger:
+    """The debts that are open, the newest last, and what they have paid for."""
+
+    def __init__(self, owed: Debts) -> None:
+        self._kind, self._cause = owed.kind.tolist(), owed.cause.tolist()
+        self._amount, self._most = owed.amount.tolist(), owed.most.tolist()
+        self._open: list[list[int]] = []
+        self._edges, self._holders = [0], [-1]
+
+    def enter(self, number: int) -> None:
+        """A debt, or what settles others, happens."""
+        kind = self._kind[number]
+        if kind == FULL:
+            self._open.clear()
+        elif kind == WAIT:
+            self._open = [debt for debt in self._open if self._kind[debt[0]] == WAIT]
+        if self._amount[number] > 0:
+            self._open.append([number, self._amount[number]])
+        beyond = sum(left for _, left in self._open) - self._most[number] if kind == WAIT else 0
+        while beyond > 0 and len(self._open) > 1:
+            dropped = min(beyond, self._open[0][1])
+            self._open[0][1] -= dropped
+            beyond -= dropped
+            if not self._open[0][1]:
+                del self._open[0]
+
+    def pay(self, at: int, until: int, own: int) -> None:
+        """Pays for ``[at, until)`` of the axis, which has the cause ``own`` of its own."""
+        place = len(self._open) - 1
+        while at < until:
+            while place >= 0 and self._cause[self._open[place][0]] == own:
+                place -= 1
+            holder, left = self._open[place] if place >= 0 else (-1, until - at)
+            paid = min(left, until - at)
+            self._edges.append(at)
+            self._holders.append(holder)
             at += paid
-            stack[-1][1] = left - paid
-            if paid == left:
-                stack.pop()
-        if at < stop:
-            edges.append(at)
-            holders.append(-1)
-    rows = np.array(holders, dtype=np.int64)
-    ends = np.array([*edges, length], dtype=np.int64)
-    keep = ends[1:] > ends[:-1]
-    return Pieces(np.append(ends[:-1][keep], length), rows[keep])
+            if place >= 0:
+                self._open[place][1] = left - paid
+                if paid == left:
+                    del self._open[place]
+                    place -= 1
+
+    def pieces(self, length: int) -> Pieces:
+        """Who paid for each ns of ``[0, length)``."""
+        rows = np.array(self._holders, dtype=np.int64)
+        ends = np.array([*self._edges, length], dtype=np.int64)
+        keep = ends[1:] > ends[:-1]
+        return Pieces(np.append(ends[:-1][keep], length), rows[keep])

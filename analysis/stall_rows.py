@@ -17,7 +17,7 @@ from .dependencies import waited_for
 from .device_activity import DeviceActivity, RankActivity, rank_activity
 from .device_gaps import Gaps, device_gaps
 from .host_activity import Pieces
-from .run_ahead import HIDDEN, LONG_PYTHON_NS, PAYABLE, Debts, debts, payments
+from .run_ahead import HIDDEN, HIDEABLE, LONG_PYTHON_NS, PAYABLE, Debts, debts, payments
 from .spells import HELD_LONG, NO_REASON, Spells, copy_spells, gap_spells, host_spells, joined
 from .steps import device_steps
 from .timeline import DATA_MOVEMENT, STALL, Ints, Timeline, memoized
@@ -25,7 +25,7 @@ from .timeline import DATA_MOVEMENT, STALL, Ints, Timeline, memoized
 if TYPE_CHECKING:
     from ..profiler.recording.reader import Recording
 
-ANALYSIS_VERSION = 1
+ANALYSIS_VERSION = 2
 """Raised when the same recording would give other rows: kept with every row, and part of the key of cached ones."""
 
 CONFIDENCE = ("low", "medium", "high")
@@ -51,6 +51,9 @@ class StallRows:
         root_row: Row of the slice behind ``root``; -1 for unrecorded time or none.
         root_ts: Start of the time behind ``root``, ns: what to look at for a line where there is no slice.
         root_end: End of that time, ns.
+        co_row: Row of the slice behind ``co_cause``; -1 for unrecorded time or none.
+        co_ts: Start of the time behind ``co_cause``, ns.
+        co_end: End of that time, ns.
         confidence: Index into ``CONFIDENCE``.
         reason: Number of a text of ``spells.REASONS``.
     """
@@ -67,6 +70,9 @@ class StallRows:
     root_row: Ints
     root_ts: Ints
     root_end: Ints
+    co_row: Ints
+    co_ts: Ints
+    co_end: Ints
     confidence: Codes
     reason: Codes
 
@@ -113,19 +119,20 @@ def _build(recording: Recording, activity: RankActivity, device: DeviceActivity)
     return _merged(_cut_at_steps(recording, activity, device, rows))
 
 
-def _payable(activity: RankActivity, spells: Spells, gaps: Gaps) -> npt.NDArray[np.bool_]:
-    """Which spells a head start would have hidden: late gaps' launches, dispatch, latency, and short loads of data."""
+def _slow_only(activity: RankActivity, spells: Spells) -> npt.NDArray[np.bool_]:
+    """Which spells have no cause of their own: launches, dispatch, the return from a wait, and short loads of data."""
     t, context = activity.timeline, np.append(activity.causes.context, -1)[spells.host]
     slow = np.isin(spells.cause, [CAUSE_CODE[name] for name in PAYABLE])
     lasted = np.append(t.end - t.ts, 0)[context]
     small = (spells.cause == CAUSE_CODE["input"]) & (context >= 0) & (lasted < LONG_PYTHON_NS)
-    payable: npt.NDArray[np.bool_] = gaps.late[spells.gap] & (slow | small)
-    return payable
+    found: npt.NDArray[np.bool_] = slow | small
+    return found
 
 
 def _paid(activity: RankActivity, gaps: Gaps, spells: Spells, owed: Debts) -> tuple[Spells, Ints]:
     """The spells, cut where a debt begins or ends to pay for them, and the number of the debt that does (-1: none)."""
-    payable = _payable(activity, spells, gaps)
+    generic = _slow_only(activity, spells)
+    payable = gaps.late[spells.gap] & (generic | np.isin(spells.cause, [CAUSE_CODE[name] for name in HIDEABLE]))
     lengths = np.where(payable, spells.end - spells.ts, 0)
     axis_end = np.cumsum(lengths)
     axis_start = axis_end - lengths
@@ -135,7 +142,7 @@ def _paid(activity: RankActivity, gaps: Gaps, spells: Spells, owed: Debts) -> tu
     gap = np.searchsorted(decides, owed.end, side="left")
     first_spell = np.searchsorted(spells.gap, gap, side="left")
     positions = np.append(axis_start, length)[first_spell]
-    debtor = payments(owed, positions, length)
+    debtor = payments(owed, positions, length, _own_causes(spells, payable, generic, axis_end))
     owner, piece, starts, ends = debtor.walk(axis_start, axis_end)
     whole = np.flatnonzero(~payable)
     rows = np.concatenate([whole, owner])
@@ -145,6 +152,16 @@ def _paid(activity: RankActivity, gaps: Gaps, spells: Spells, owed: Debts) -> tu
     payer = np.concatenate([np.full(len(whole), -1, dtype=np.int64), debtor.rows[piece]])
     order = np.argsort(ts, kind="stable")
     return replace(spells.take(rows[order]), ts=ts[order], end=end[order]), payer[order]
+
+
+def _own_causes(
+    spells: Spells, payable: npt.NDArray[np.bool_], generic: npt.NDArray[np.bool_], axis_end: Ints
+) -> Pieces:
+    """On the axis of payable time the cause that it has of its own; -1 where it has none."""
+    own = np.where(generic, -1, spells.cause)[payable].astype(np.int64)
+    ends = axis_end[payable]
+    last = np.append(own[1:] != own[:-1], True)[: len(own)]
+    return Pieces(np.concatenate([[0], ends[last]]).astype(np.int64), own[last])
 
 
 def _with_inherited_latency(spells: Spells) -> Spells:
@@ -203,13 +220,19 @@ def _rows(
     burst: npt.NDArray[np.bool_],
 ) -> StallRows:
     cause, host = spells.cause, spells.host
-    paid = payer >= 0
+    generic = _slow_only(activity, spells)
+    paid = (payer >= 0) & generic
+    # The cause that is named second: of slow launches after a wait the slowness, of a long delay after a wait the wait.
+    second = (payer >= 0) & ~generic
     context = np.append(activity.causes.context, -1)[host]
     own = np.where(context >= 0, context, host)
-    debt = np.where(paid, payer, len(owed))
-    root = np.where(paid, np.append(owed.cause, -1)[debt], cause).astype(np.int8)
+    debt = np.where(payer >= 0, payer, len(owed))
+    owes, owing_row = np.append(owed.cause, -1)[debt], np.append(owed.row, -1)[debt]
+    owing_ts, owing_end = np.append(owed.ts, 0)[debt], np.append(owed.end, 0)[debt]
+    root = np.where(paid, owes, cause).astype(np.int8)
     guess = (cause == CAUSE_CODE["unknown"]) | (spells.reason == HELD_LONG)
     certain = np.where(guess, 0, np.where(paid | (host < 0) | (spells.reason != NO_REASON), 1, 2))
+    slow_as_well = paid & burst & (root != cause)
     return StallRows(
         ts=spells.ts,
         end=spells.end,
@@ -217,12 +240,15 @@ def _rows(
         step=np.full(len(spells), -1, dtype=np.int64),
         cause=cause.astype(np.int8),
         root=root,
-        co_cause=np.where(paid & burst & (root != cause), cause, -1).astype(np.int8),
+        co_cause=np.where(second, owes, np.where(slow_as_well, cause, -1)).astype(np.int8),
         op=spells.op,
         host=host,
-        root_row=np.where(paid, np.append(owed.row, -1)[debt], own),
-        root_ts=np.where(paid, np.append(owed.ts, 0)[debt], spells.ts),
-        root_end=np.where(paid, np.append(owed.end, 0)[debt], spells.end),
+        root_row=np.where(paid, owing_row, own),
+        root_ts=np.where(paid, owing_ts, spells.ts),
+        root_end=np.where(paid, owing_end, spells.end),
+        co_row=np.where(second, owing_row, np.where(slow_as_well, host, -1)),
+        co_ts=np.where(second, owing_ts, spells.ts),
+        co_end=np.where(second, owing_end, spells.end),
         confidence=certain.astype(np.int8),
         reason=spells.reason,
     )

@@ -27,6 +27,9 @@ LAUNCHES_NEEDED_FRAC = 0.5
 COMPILE_FRAC = 0.1
 """A leading step that compiles for more than this share of its host time is preparation."""
 
+LEAST_ENDLESS = 4
+"""From so many steps on that all prepare, preparing is what the program does in every step."""
+
 STEADY = "execution"
 
 
@@ -114,10 +117,17 @@ def _host_steps(recording: Recording, rank: int) -> StepCut:
     ends = np.array([row["ts"] + max(row["dur"], 0) for row in rows], dtype=np.int64)
     ends[:-1] = np.minimum(ends[:-1], starts[1:])
     numbers = np.array([row["step"] for row in rows], dtype=np.int64)
-    cut = StepCut(numbers, starts, ends, tuple(row["phase"] or STEADY for row in rows), "host", "")
+    phases = _with_an_end([row["phase"] or STEADY for row in rows])
+    cut = StepCut(numbers, starts, ends, phases, "host", "")
     if all(row["phase"] is None for row in rows) and rows:
         cut = replace(cut, phases=_phases(rank_activity(recording, rank), starts, ends))
     return cut
+
+
+def _with_an_end(phases: list[str]) -> tuple[str, ...]:
+    """The phases as recorded; where preparation never ended (every step compiles), only the first step is that."""
+    endless = len(phases) >= LEAST_ENDLESS and all(phase == "preparation" for phase in phases)
+    return (phases[0], *([STEADY] * (len(phases) - 1))) if endless else tuple(phases)
 
 
 def _phases(activity: RankActivity, starts: Ints, ends: Ints) -> tuple[str, ...]:

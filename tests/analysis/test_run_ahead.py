@@ -2,32 +2,48 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
 from stallscope.analysis.causes import CAUSE_NAMES
 from stallscope.analysis.device_activity import rank_activity
+from stallscope.analysis.host_activity import Pieces
 from stallscope.analysis.run_ahead import FULL, HIDDEN, WAIT, Debts, debts, payments
 from tests.builders import TraceBuilder
 
 US = 1000
+MOST = 12
 
 
 def ledger(*rows: tuple[int, int]) -> Debts:
     kind, amount = (np.array(column, dtype=np.int64) for column in zip(*rows, strict=True))
     zeros = np.zeros(len(rows), dtype=np.int64)
-    return Debts(kind.astype(np.int8), zeros.astype(np.int8), amount, zeros, zeros, zeros)
+    most = np.full(len(rows), MOST, dtype=np.int64)
+    return Debts(kind.astype(np.int8), zeros.astype(np.int8), amount, zeros, zeros, zeros, most)
 
 
-def per_ns(owed: Debts, positions: list[int], length: int) -> list[int]:
-    pieces = payments(owed, np.array(positions, dtype=np.int64), length)
+def per_ns(owed: Debts, positions: list[int], length: int, own: list[int] | None = None) -> list[int]:
+    causes = np.array(own or [-1] * length, dtype=np.int64)
+    pieces = payments(owed, np.array(positions, dtype=np.int64), length, Pieces(np.arange(length + 1), causes))
     return np.repeat(pieces.rows, np.diff(pieces.edges)).tolist()
 
 
-def test_newest_first_waits_replace_and_full_queues_settle() -> None:
-    owed = ledger((WAIT, 4), (HIDDEN, 2), (WAIT, 5), (FULL, 0), (HIDDEN, 1))
-    assert per_ns(owed, [1, 2, 6, 8, 9], 12) == [-1, 0, 1, 1, 0, 0, 2, 2, -1, 4, -1, -1]
+def test_newest_first_waits_add_up_and_full_queues_settle() -> None:
+    owed = ledger((WAIT, 4), (HIDDEN, 2), (WAIT, 3), (FULL, 0), (HIDDEN, 1))
+    assert per_ns(owed, [1, 2, 6, 10, 11], 14) == [-1, 0, 1, 1, 0, 0, 2, 2, 2, 0, -1, 4, -1, -1]
+
+
+def test_a_debt_does_not_pay_for_time_of_its_own_cause() -> None:
+    owed = replace(ledger((WAIT, 4), (WAIT, 4)), cause=np.array([3, 5], dtype=np.int8))
+    assert per_ns(owed, [0, 0], 6, [5, 5, -1, 3, 3, -1]) == [0, 0, 1, 1, 1, 1]
+
+
+def test_waits_owe_no_more_than_a_queue_holds() -> None:
+    owed = ledger((WAIT, MOST - 2), (WAIT, 5))
+    assert per_ns(owed, [0, 0], MOST + 2) == [1] * 5 + [0] * (MOST - 5) + [-1] * 2
 
 
 @given(
@@ -41,8 +57,12 @@ def test_against_a_twin_that_pays_ns_by_ns(events: list[tuple[int, int, int]], l
     for now in range(length):
         for number, (kind, amount, at) in enumerate(events):
             if at == now:
-                stack = stack if kind == HIDDEN else []
+                kept = {HIDDEN: (WAIT, HIDDEN), WAIT: (WAIT,), FULL: ()}[kind]
+                stack = [debt for debt in stack if events[debt[0]][0] in kept]
                 stack = [*stack, [number, amount]]
+                while kind == WAIT and len(stack) > 1 and sum(left for _, left in stack) > MOST:
+                    stack[0][1] -= 1
+                    stack = [debt for debt in stack if debt[1] or debt is stack[-1]]
         while stack and stack[-1][1] == 0:
             stack.pop()
         expected.append(stack[-1][0] if stack else -1)
