@@ -37,7 +37,7 @@ DETAILS: dict[str, str] = {
     "counter_without_value": "counter events without a number",
     "flow_without_start": "flow arrows that end here and start nowhere; usual for calls that launch nothing",
     "flow_without_end": "flow arrows that start here and end nowhere",
-    "repeated_flow_start": "flow arrows that reuse the id of an earlier one; ends follow the latest before them",
+    "repeated_flow_start": "flow arrows that reuse an id of their category; ends follow the latest start before them",
     "device_op_without_launch": "device operations whose launch is not in the file",
     "device_op_before_launch": "device operations that start before the call that launched them",
     "overlapping_slices": "slices that overlap another of their track without nesting: drawn in a lane of their own",

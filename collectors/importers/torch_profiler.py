@@ -38,7 +38,7 @@ class TorchProfilerImporter:
     """
 
     name = "torch_profiler"
-    version = 3
+    version = 4
 
     def sniff(self, head: bytes, file_name: str) -> str | None:
         """Whether it reads such a file: None if it does, else why not.

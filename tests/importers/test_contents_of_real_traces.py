@@ -103,8 +103,8 @@ def test_instants_and_memory(case: Case) -> None:
 def test_each_arrow_is_matched_or_counted(case: Case) -> None:
     (rank,) = case.recording.ranks
     arrows = case.recording.rank_info(rank)["import"]["arrows"]
-    starts = Counter(str(event["id"]) for event in case.events("s"))
-    ends = Counter(str(event["id"]) for event in case.events("f"))
+    starts = Counter((event["cat"], str(event["id"])) for event in case.events("s"))
+    ends = Counter((event["cat"], str(event["id"])) for event in case.events("f"))
     lost = losses(case.recording)
     without_start = sum(count for identity, count in ends.items() if identity not in starts)
     assert arrows["matched"] == ends.total() - without_start

@@ -105,6 +105,31 @@ def test_forward_to_backward_by_the_arrows_of_the_trace(tmp_path: Path) -> None:
     assert links(imported(tmp_path, events), "forward_backward") == [("forward", "backward")]
 
 
+def test_launches_and_forward_backward_pairs_may_use_the_same_ids(tmp_path: Path) -> None:
+    # The pairs of ids are crossed in time, so that matching by id alone would take the other category's start.
+    events = [
+        op("launch", 4, 2, cat="cuda_runtime"), kernel("k", 20, 1),
+        op("forward", 10, 5), op("backward", 50, 10, tid=7),
+        arrow("s", 4, 1, HOST, THREAD), arrow("s", 10, 1, HOST, THREAD, "fwdbwd"),
+        arrow("f", 20, 1, GPU, STREAM), arrow("f", 55, 1, HOST, 7, "fwdbwd"),
+    ]  # fmt: skip
+    recording = imported(tmp_path, events)
+    assert links(recording, "launch") == [("launch", "k")]
+    assert links(recording, "forward_backward") == [("forward", "backward")]
+    assert not {"repeated_flow_start", "flow_without_start", "flow_without_end"} & set(losses(recording))
+
+
+def test_an_end_does_not_belong_to_a_start_of_another_category(tmp_path: Path) -> None:
+    events = [
+        op("launch", 4, 2, cat="cuda_runtime"), kernel("k", 20, 1),
+        arrow("s", 4, 1, HOST, THREAD, "fwdbwd"), arrow("f", 20, 1, GPU, STREAM),
+    ]  # fmt: skip
+    recording = imported(tmp_path, events)
+    assert links(recording, "launch") == []
+    lost = losses(recording)
+    assert (lost["flow_without_start"], lost["flow_without_end"]) == (1, 1)
+
+
 def numbered(name: str, ts: float, sequence: int, forward_thread: int, tid: int = THREAD) -> dict[str, Any]:
     return op(name, ts, 1, tid=tid, **{"Sequence number": sequence, "Fwd thread id": forward_thread})
 
