@@ -62,11 +62,13 @@ class FunctionText:
         first: The line of its ``def``, or of its first decorator: what a trace gives.
         last: Its last line.
         sites: Its call sites in the order in which they run.
+        loops: The lines of its innermost loops.
     """
 
     first: int
     last: int
     sites: tuple[Site, ...]
+    loops: tuple[int, ...] = ()
 
 
 def functions_of(text: str) -> dict[tuple[str, int], FunctionText]:
@@ -75,13 +77,13 @@ def functions_of(text: str) -> dict[tuple[str, int], FunctionText]:
         return {}
     try:
         tree = ast.parse(text)
-        found = {("<module>", 0): FunctionText(0, text.count("\n") + 1, _sites(tree.body))}
+        found = {("<module>", 0): _text_of(0, text.count("\n") + 1, tree.body)}
         for node in ast.walk(tree):
             name, body = _function(node)
             if body:
                 first = min([node.lineno, *(d.lineno for d in getattr(node, "decorator_list", ()))])  # type: ignore[attr-defined]
                 last = getattr(node, "end_lineno", None) or first
-                found[name, first] = FunctionText(first, last, _sites(body))
+                found[name, first] = _text_of(first, last, body)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return {}
     return found
@@ -98,11 +100,11 @@ def _function(node: ast.AST) -> tuple[str, list[ast.AST]]:
     return ("<dictcomp>", [node]) if isinstance(node, ast.DictComp) else ("", [])
 
 
-def _sites(body: Sequence[ast.AST]) -> tuple[Site, ...]:
+def _text_of(first: int, last: int, body: Sequence[ast.AST]) -> FunctionText:
     walk = _Walk()
     for node in body:
         walk.visit(node)
-    return tuple(walk.found[: MOST_SITES + 1])
+    return FunctionText(first, last, tuple(walk.found[: MOST_SITES + 1]), tuple(walk.innermost))
 
 
 @dataclass
@@ -111,6 +113,7 @@ class _Walk:
 
     found: list[Site] = field(default_factory=list)
     loops: tuple[int, ...] = ()
+    innermost: list[int] = field(default_factory=list)
     _loop_count: int = 0
 
     def visit(self, node: ast.AST) -> None:
@@ -175,9 +178,12 @@ class _Walk:
     def _loop(self, line: int, names: tuple[str, ...], body: Sequence[ast.AST]) -> None:
         self._loop_count += 1
         around, self.loops = self.loops, (*self.loops, self._loop_count)
+        inside = len(self.innermost)
         self._note(line, names)
         for node in body:
             self.visit(node)
+        if len(self.innermost) == inside:
+            self.innermost.append(line)
         self.loops = around
 
     def _note(self, line: int, names: tuple[str, ...], *, is_open: bool = False) -> None:

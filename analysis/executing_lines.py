@@ -88,6 +88,16 @@ class ExecutingLines:
         place = self.calls.place[int(self._t.name[function])] if function >= 0 else None
         return None if place is None else SourceLine(self.path(place.file), place.line, place.function, "user")
 
+    def only_loop(self, row: int) -> SourceLine | None:
+        """The one loop of the user's function that a slice stands in; None where it has none or several.
+
+        Code without a call takes long only in a loop.
+        """
+        around, text = self.function_of(row), self._text(int(self.calls.function[row]))
+        if around is None or text is None or len(text.loops) != 1:
+            return None
+        return SourceLine(around.file, text.loops[0], around.function, "user")
+
     def path(self, file: str) -> str:
         """The full path of a file that a trace names by its end; the name itself where that is not unique."""
         if file not in self._path_of:

@@ -18,6 +18,7 @@ from .device_activity import RankActivity, rank_activity
 from .executing_lines import executing_lines
 from .host_activity import Pieces, innermost
 from .nesting import above, nearest
+from .run_ahead import LONG_PYTHON_NS
 from .sampled_lines import SampledLines, sampled_lines
 from .source_position import RowLines, SourceLine, python_line, row_lines
 from .stall_rows import StallRows
@@ -145,11 +146,14 @@ class _LineFinder:
     def _time(self, track: int, start: int, end: int, within: tuple[int, int] | None = None) -> Found:
         """The line that took most of a thread's time; with ``within`` only in functions that were called in there."""
         spent: Counter[tuple[SourceLine, int]] = Counter()
+        loops: dict[SourceLine, SourceLine | None] = {}
         for row, dur in self._functions(start, end):
             function = int(self._source.calls.function[row])
             if within is not None and (function < 0 or not within[0] <= self._t.ts[function] < within[1]):
                 continue
             exact, around = self._source.line_of(row), self._source.function_of(row)
+            if exact is None and around is not None and dur > LONG_PYTHON_NS:
+                loops[around] = self._source.only_loop(row)
             if exact is not None:
                 spent[exact, SOURCE] += dur
             elif around is not None:
@@ -165,6 +169,8 @@ class _LineFinder:
             seen = samples.between(start, end, place) or samples.within(place)
             if seen is not None:
                 return self._add(seen, SAMPLE)
+            if loop := loops.get(place):
+                return self._add(loop, SOURCE)
         return self._add(place, source)
 
     def _functions(self, start: int, end: int) -> list[tuple[int, int]]:

@@ -17,6 +17,7 @@ from .dependencies import waited_for
 from .device_activity import DeviceActivity, RankActivity, rank_activity
 from .device_gaps import Gaps, device_gaps
 from .host_activity import Pieces
+from .refills import gave_back
 from .run_ahead import HIDDEN, HIDEABLE, LONG_PYTHON_NS, PAYABLE, Debts, debts, payments
 from .spells import HELD_LONG, NO_REASON, Spells, copy_spells, gap_spells, host_spells, joined
 from .steps import device_steps
@@ -226,6 +227,8 @@ def _rows(
     second = (payer >= 0) & ~generic
     context = np.append(activity.causes.context, -1)[host]
     own = np.where(context >= 0, context, host)
+    given_back = np.append(gave_back(activity.timeline), -1)[own]
+    own = np.where((cause == CAUSE_CODE["allocation"]) & (given_back >= 0), given_back, own)
     debt = np.where(payer >= 0, payer, len(owed))
     owes, owing_row = np.append(owed.cause, -1)[debt], np.append(owed.row, -1)[debt]
     owing_ts, owing_end = np.append(owed.ts, 0)[debt], np.append(owed.end, 0)[debt]

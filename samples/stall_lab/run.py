@@ -62,11 +62,12 @@ def run(workload: Workload, regime: Regime, seed: int, on: frozenset[str], folde
     sim.reset_fallback_counts()
     ends: list[int] = []
     delays: list[int] = []
+    schedule = os.open("/proc/thread-self/schedstat", os.O_RDONLY)
     with stallscope.profile(folder / "recording", label=f"{workload.name} {regime.name}", force=True) as prof:
 
         def end_of_step() -> None:
             prof.step()
-            delays.append(run_delay_ns())
+            delays.append(int(os.pread(schedule, 100, 0).split()[1]))
             ends.append(time.time_ns())
 
         train(state, LEAD_STEPS + workload.steps + TRAIL_STEPS, end_of_step)
@@ -75,15 +76,6 @@ def run(workload: Workload, regime: Regime, seed: int, on: frozenset[str], folde
     measured = truth(log, ends[first], ends[last], workload.steps)
     result = _result(script, measured.as_dict(), sim.fallback_counts())
     return result | {"run_delay_ns": delays[last] - delays[first]}
-
-
-def run_delay_ns() -> int:
-    """How long the calling thread was ready to run and had no core, since it began."""
-    file = os.open("/proc/thread-self/schedstat", os.O_RDONLY)  # not open(), which is recorded
-    try:
-        return int(os.read(file, 100).split()[1])
-    finally:
-        os.close(file)
 
 
 def _result(script: Script, measured: dict[str, int], fallbacks: dict[str, int]) -> dict[str, Any]:
