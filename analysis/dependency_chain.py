@@ -8,7 +8,7 @@ on its thread. The latest of them *decided* when it started; the chain follows w
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -42,6 +42,7 @@ class ChainSlice:
         ts: Start, ns.
         dur: Length, ns.
         hop: How many arrows from the picked slice: negative for what led to it.
+        on_chain: Whether the chain goes on from it, rather than ending beside it.
     """
 
     slice_id: int
@@ -52,6 +53,7 @@ class ChainSlice:
     ts: int
     dur: int
     hop: int
+    on_chain: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +91,7 @@ class DependencyChain:
     left_out: int
 
 
-def dependency_chain(recording: Recording, rank: int, slice_id: int, *, hops: int = 4) -> DependencyChain | None:
+def dependency_chain(recording: Recording, rank: int, slice_id: int, *, hops: int = 3) -> DependencyChain | None:
     """The chain of a slice up and down.
 
     Args:
@@ -106,7 +108,7 @@ def dependency_chain(recording: Recording, rank: int, slice_id: int, *, hops: in
     if row < 0:
         return None
     links: Links = memoized(recording, ("dependency_links", rank), lambda: Links(recording, t))
-    hop_of = {row: 0}
+    hop_of, chain = {row: 0}, {row}
     arrows: dict[tuple[int, int], ChainArrow] = {}
     left_out = 0
     for way, find in ((-1, links.before), (1, links.after)):
@@ -121,9 +123,16 @@ def dependency_chain(recording: Recording, rank: int, slice_id: int, *, hops: in
                 first, second = (other, at) if way < 0 else (at, other)
                 arrows.setdefault((first, second), links.arrow(first, second, kind))
             at = links.next_of(at, [other for other, _ in found], way)
+            chain |= {at} if at is not None else set()
+            if way > 0 and at is not None:
+                for other, kind in links.decided_elsewhere(at, hop_of):
+                    hop_of[other] = hop - 1
+                    arrows[other, at] = links.arrow(other, at, kind)
     order = sorted(hop_of, key=lambda one: (hop_of[one], int(t.ts[one]), one))
     return DependencyChain(
-        tuple(_slice(t, one, hop_of[one]) for one in order), tuple(arrows[key] for key in sorted(arrows)), left_out
+        tuple(_slice(t, one, hop_of[one], one in chain) for one in order),
+        tuple(arrows[key] for key in sorted(arrows)),
+        left_out,
     )
 
 
@@ -177,6 +186,11 @@ class Links:
             return self._decider(row)
         decided = [other for other in others if self._decider(other) == row]
         return min(decided or others, key=lambda other: int(self.t.ts[other]), default=None)
+
+    def decided_elsewhere(self, row: int, known: Container[int]) -> list[tuple[int, str]]:
+        """What decided when a slice started, where that is not among the slices that are known already."""
+        decider = self._decider(row)
+        return [one for one in self.before(row) if one[0] == decider and decider not in known]
 
     def _decider(self, row: int) -> int | None:
         found = self.before(row)
@@ -251,7 +265,7 @@ def _nearest(t: Timeline, found: list[tuple[int, str]]) -> tuple[list[tuple[int,
     return kept, len(found) - MOST_A_HOP
 
 
-def _slice(t: Timeline, row: int, hop: int) -> ChainSlice:
+def _slice(t: Timeline, row: int, hop: int, on_chain: bool) -> ChainSlice:
     track = t.tracks[int(t.track[row])]
     names = {code: name for name, code in CATEGORY_CODE.items()}
     return ChainSlice(
@@ -263,4 +277,5 @@ def _slice(t: Timeline, row: int, hop: int) -> ChainSlice:
         ts=int(t.ts[row]),
         dur=int(t.end[row] - t.ts[row]),
         hop=hop,
+        on_chain=on_chain,
     )

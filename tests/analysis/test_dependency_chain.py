@@ -26,7 +26,7 @@ def test_a_late_launch_decides_and_the_chain_goes_up_to_its_op() -> None:
     _, first = trace.launched(main, gpu, call=(0, 5), work=(10, 20), name="first")
     call, second = trace.launched(main, gpu, call=(110, 5), work=(120, 40), name="second")
     _, third = trace.launched(main, gpu, call=(126, 5), work=(165, 10), name="third")
-    chain = _chain(trace, second)
+    chain = _chain(trace, second, hops=4)
     assert _arrows(chain) >= {
         (first, second, "stream_order", False),
         (call, second, "launch", True),
@@ -94,3 +94,11 @@ def test_arrows_lead_from_earlier_hops_to_later_ones(hops: int) -> None:
     hop = {one.slice_id: one.hop for one in chain.slices}
     assert all(hop[arrow.from_slice_id] < hop[arrow.to_slice_id] for arrow in chain.arrows)
     assert max(abs(value) for value in hop.values()) <= hops
+
+
+def test_what_decided_the_next_slice_is_shown_beside_the_chain() -> None:
+    trace = TraceBuilder()
+    main, gpu = trace.thread(), trace.stream(7)
+    _, first = trace.launched(main, gpu, call=(0, 5), work=(10, 20), name="first")
+    call, late = trace.launched(main, gpu, call=(100, 5), work=(110, 20), name="late")
+    assert _arrows(_chain(trace, first)) >= {(first, late, "stream_order", False), (call, late, "launch", True)}

@@ -54,7 +54,8 @@ def _slice_details(served: Served, picked: dict[str, Any], rank: int, query: Que
         *((name.replace("_", " "), _field(name, value)) for name, value in fields.items() if name not in _SAID),
     ]
     stalls = stalls_resting_on(served.recording, rank, slice_id)
-    parts: list[Any] = [html.H2(fields["name"], className="mono")]
+    chain = dcc.Link("Dependencies", href=address("dependencies", query, slice=slice_id), className="chip")
+    parts: list[Any] = [html.H2(fields["name"], className="mono"), html.P(chain)]
     for row in stalls.head(3).to_dict("records"):
         entry = served.bands.entry_of_stall(int(row["stall_id"]))
         if entry is not None:

@@ -1,6 +1,7 @@
 // The Dash component: React comes from the page. Only settled views, picks and areas go through Dash; all else stays here.
 
 import { api } from "./api.js";
+import { StallscopeGraph } from "./graph.js";
 import { Timeline } from "./timeline.js";
 
 const { React } = window;
@@ -73,4 +74,4 @@ class StallscopeTimeline extends React.Component {
   }
 }
 
-window.stallscope_timeline = { StallscopeTimeline };
+window.stallscope_timeline = { StallscopeTimeline, StallscopeGraph };
