@@ -7,6 +7,7 @@ Everything is worked out from ``RunMeasures``, so a summary file kept from last 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -37,7 +38,8 @@ class RunLine:
     Attributes:
         name: Its name.
         status: As in ``RunMeasures``.
-        steps: Its steady steps.
+        steps: How many steady steps it has; 0 where the whole recording counts as one.
+        steps_ns: How long those took, as in ``RunMeasures``.
         median_ns: Their median.
         mean_ns: Their mean over all devices.
         p95_ns: Their 95th percentile.
@@ -48,6 +50,7 @@ class RunLine:
     name: str
     status: str
     steps: int
+    steps_ns: tuple[int, ...]
     median_ns: int | None
     mean_ns: int | None
     p95_ns: int | None
@@ -56,11 +59,22 @@ class RunLine:
 
 @dataclass(frozen=True, slots=True)
 class RankDifference:
-    """The mean steady step of one device of one rank on both sides; None where a side lacks it."""
+    """The mean steady step of one device of one rank on both sides.
+
+    The devices of a rank are taken in order: a rank with one device is compared whatever that is called.
+
+    Attributes:
+        rank: The rank.
+        base_device: Type and index of the device; "" where the base side has none there.
+        new_device: The same on the new side.
+        base_ns: The mean over the base side's runs; None where it has none.
+        new_ns: The same on the new side.
+        difference_ns: New minus base; None where one is not known.
+    """
 
     rank: int
-    device_type: str
-    device_index: int | None
+    base_device: str
+    new_device: str
     base_ns: int | None
     new_ns: int | None
     difference_ns: int | None
@@ -196,26 +210,35 @@ def compare(
 def _line(run: RunMeasures, statistic: Statistic) -> RunLine:
     within = within_run(run.steps_ns, statistic=statistic) if len(run.steps_ns) >= 4 else None
     steps = len(run.steps_ns) if run.unit == "step" else 0
-    return RunLine(run.name, run.status, steps, run.median_step_ns, run.mean_step_ns, run.p95_step_ns, within)
+    return RunLine(
+        run.name, run.status, steps, run.steps_ns, run.median_step_ns, run.mean_step_ns, run.p95_step_ns, within
+    )
 
 
 def _ranks(base: Sequence[RunMeasures], new: Sequence[RunMeasures]) -> tuple[RankDifference, ...]:
     """By rank, then device; a side's figure is the mean over its runs."""
     sides = [_rank_means(runs) for runs in (base, new)]
     found = []
-    for key in sorted(sides[0].keys() | sides[1].keys(), key=lambda key: (key[0], key[1], key[2] or 0)):
-        old, now = (side.get(key) for side in sides)
-        found.append(RankDifference(*key, old, now, now - old if old is not None and now is not None else None))
+    for key in sorted(sides[0].keys() | sides[1].keys()):
+        (before, old), (after, now) = (side.get(key, ("", None)) for side in sides)
+        difference = now - old if old is not None and now is not None else None
+        found.append(RankDifference(key[0], before, after, old, now, difference))
     return tuple(found)
 
 
-def _rank_means(runs: Sequence[RunMeasures]) -> dict[tuple[int, str, int | None], int]:
-    means: dict[tuple[int, str, int | None], list[int]] = {}
+def _rank_means(runs: Sequence[RunMeasures]) -> dict[tuple[int, int], tuple[str, int | None]]:
+    """(rank, place of the device among its rank's) -> the device's name and mean step."""
+    means: dict[tuple[int, int], list[int]] = {}
+    names: dict[tuple[int, int], str] = {}
     for run in runs:
+        places: Counter[int] = Counter()
         for lane in run.lanes:
-            key = (lane.rank, lane.device_type, lane.device_index)
+            key = (lane.rank, places[lane.rank])
+            places[lane.rank] += 1
+            index = "" if lane.device_index is None else f" {lane.device_index}"
+            names[key] = f"{lane.device_type}{index}"
             means.setdefault(key, []).append(nearest(sum(lane.steps_ns), len(lane.steps_ns)))
-    return {key: nearest(sum(values), len(values)) for key, values in means.items()}
+    return {key: (names[key], nearest(sum(values), len(values))) for key, values in means.items()}
 
 
 def _fallbacks(base: Sequence[RunMeasures], new: Sequence[RunMeasures]) -> tuple[FallbackDifference, ...]:
