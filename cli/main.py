@@ -28,6 +28,7 @@ SECTIONS: dict[str, dict[str, str]] = {
         "source": "source",
         "collectives": "collectives",
     },
+    "Compare": {"compare": "compare"},
     "Recordings": {
         "import": "import_",
         "info": "info",
