@@ -107,7 +107,7 @@ class Compared:
         margin_frac: The difference that does not matter.
         base_runs: The base side's runs.
         new_runs: The new side's runs.
-        median: The median step of the runs.
+        median: The median step of the runs, the geometric mean over them.
         mean: The mean step of the runs; ``parts`` add up to it.
         parts: The mean step by state and root cause, the largest difference first.
         states: The same by state.
@@ -172,7 +172,7 @@ def compare(
             what = "holds no work of a device or thread to compare" if runs else "has no run"
             raise UsageError(f"the {side} side {what}.", hint="`stallscope info` lists what a recording holds.")
     step = partial(metric, unit="ns", base=base, new=new, margin_frac=margin_frac, run_sd_frac=run_sd_frac)
-    median = step("median_step_ns", "median step", value=lambda run: run.median_step_ns)
+    median = step("median_step_ns", "median step", value=lambda run: run.median_step_ns, geometric=True)
     mean = step("mean_step_ns", "mean step", value=lambda run: run.mean_step_ns)
     same = stall_line_map(base, new)
     before, after = mean_places(base, {}), mean_places(new, same)

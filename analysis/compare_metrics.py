@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -23,7 +24,8 @@ class MetricDifference:
         unit: ns, bytes or count.
         base_values: Of each base run that has it, in the order of the runs.
         new_values: Of each new run that has it.
-        base: Mean of those to the nearest integer; None without any.
+        base: Mean of those to the nearest integer, geometric where ``comparison`` is the verdict (whose ratio is that
+            of geometric means); None without any.
         new: The same on the new side.
         difference: New minus base; None where one is not known.
         comparison: What the runs say about each other; None where a value is 0 or not known. Its verdict is not
@@ -73,15 +75,24 @@ def metric(
     *,
     margin_frac: float,
     run_sd_frac: float | None = None,
+    geometric: bool = False,
 ) -> MetricDifference:
-    """One figure of both sides; ``run_sd_frac`` as in ``compare_runs``."""
+    """One figure of both sides; ``run_sd_frac`` as in ``compare_runs``, ``geometric``: which mean over the runs."""
     of_base, of_new = (tuple(v for v in map(value, runs) if v is not None) for runs in (base, new))
-    means = [nearest(sum(values), len(values)) if values else None for values in (of_base, of_new)]
+    means = [_mean(values, geometric) for values in (of_base, of_new)]
     comparison = None
     if of_base and of_new and min(*of_base, *of_new) > 0:
         comparison = compare_runs(of_base, of_new, margin_frac=margin_frac, run_sd_frac=run_sd_frac)
     difference = means[1] - means[0] if means[0] is not None and means[1] is not None else None
     return MetricDifference(key, title, unit, of_base, of_new, means[0], means[1], difference, comparison)
+
+
+def _mean(values: Sequence[int], geometric: bool) -> int | None:
+    if not values:
+        return None
+    if geometric and len(values) > 1 and min(values) > 0:
+        return round(math.exp(math.fsum(math.log(value) for value in values) / len(values)))
+    return nearest(sum(values), len(values))
 
 
 def _per_step(total: int, run: RunMeasures) -> int | None:

@@ -37,8 +37,8 @@ def headline(step: MetricDifference, unit: Unit) -> str:
     if found.verdict == "no verdict":
         both = "These two runs differ" if found.runs_base == found.runs_new == 1 else f"These {runs} differ"
         return (
-            f"{both} by {change}. No verdict on the code: so few do not say how far the next run would be off. "
-            f"{MINIMUM_RUNS} runs a side would, or the spread from run to run where it is known."
+            f"{both} by {change}. No verdict on the code: so few runs cannot tell a change from chance. "
+            f"{MINIMUM_RUNS} runs a side can, or fewer where the spread from run to run is known."
         )
     interval = f"95 % interval {found.low - 1:+.1%} to {found.high - 1:+.1%}" if found.low and found.high else ""
     rest = f"{change} ({interval}, margin {found.margin_frac:.1%}; {runs})"
@@ -99,7 +99,7 @@ def notes(
             found += _of_run(side, run)
     found += _step_sets(base, new)
     if not environment:
-        found.append("As far as it was recorded, nothing differs but the code.")
+        found.append("As far as the recordings tell, both sides ran in the same environment.")
     if median.difference and mean.difference and (median.difference > 0) != (mean.difference > 0):
         found.append(
             f"Median and mean point in opposite directions ({signed_duration(median.difference)} and "

@@ -20,7 +20,7 @@ h1 { font-size: 1.15rem; overflow-wrap: anywhere; } h2 { font-size: 1rem; margin
 h2 small, .note { color: var(--quiet); font-weight: normal; }
 .lead { font-size: 1.05rem; font-weight: 600; } .warn { color: var(--warn); font-weight: 600; }
 div.table { overflow-x: auto; } table { border-collapse: collapse; width: 100%; }
-th, td { text-align: left; padding: .25rem .7rem .25rem 0; border-bottom: 1px solid var(--line);
+th, td { text-align: left; padding: .25rem .6rem; border-bottom: 1px solid var(--line);
   vertical-align: top; overflow-wrap: anywhere; }
 th { color: var(--quiet); font-weight: 600; } .right { text-align: right; white-space: nowrap;
   font-variant-numeric: tabular-nums; } td.worse { color: var(--worse); } td.better { color: var(--better); }
