@@ -28,7 +28,7 @@ SECTIONS: dict[str, dict[str, str]] = {
         "source": "source",
         "collectives": "collectives",
     },
-    "Compare": {"compare": "compare"},
+    "Compare": {"compare": "compare", "coverage": "coverage"},
     "Recordings": {
         "import": "import_",
         "info": "info",

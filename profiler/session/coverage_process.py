@@ -1,0 +1,129 @@
+"""Runs one process of ``stallscope coverage`` and outlives whatever happens to it.
+
+The process has a session of its own, so that a time limit ends it together with what it started; its output goes to a
+file; how it ended and the most memory it held are written beside its report.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from ..recording.coverage_files import ENDING_FILE, LOG_FILE
+from .compile_notes import LOG_NAMES
+from .coverage_child import LIMIT_VARIABLE
+from .coverage_task import CoverageTask
+
+CACHE_VARIABLES = (
+    "TORCHINDUCTOR_CACHE_DIR",
+    "TRITON_CACHE_DIR",
+    "TORCH_NEURONX_NEFF_CACHE_DIR",
+    "TORCH_NEURONX_NEFF_LOCAL_CACHE_DIR",
+    "TORCH_NEURONX_HLO_CACHE_DIR",
+)
+"""Variables that name the folder of a compiler's cache; a cold run gets empty ones."""
+
+_LONGEST_PAUSE_S = 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """How a process ended.
+
+    Attributes:
+        outcome: exited, killed_by_signal, or out_of_time.
+        exit_code: Its exit code; None unless it exited.
+        signal: The name of the signal; None if it exited.
+        limit_s: How long it was allowed to take.
+        wall_ns: How long it took.
+        peak_rss_bytes: The most memory that it, or a process that it waited for, held.
+    """
+
+    outcome: str
+    exit_code: int | None
+    signal: str | None
+    limit_s: float
+    wall_ns: int
+    peak_rss_bytes: int
+
+
+def run_task(
+    task: CoverageTask, folder: Path, *, limit_s: float, caches: Path, cache_variables: tuple[str, ...] = ()
+) -> Ending:
+    """Runs a task in a process of its own, in an empty folder, and says how it ended.
+
+    Args:
+        task: What to do.
+        folder: Is made; gets the task, the report, the output, the recordings and how it ended.
+        limit_s: Seconds after which it is killed.
+        caches: The folder for the caches of compilers; an empty one makes the run cold.
+        cache_variables: Environment variables to point there besides ``CACHE_VARIABLES``.
+    """
+    folder.mkdir(parents=True)
+    file = task.write(folder)
+    command = [sys.executable, "-m", f"{__package__}.coverage_child", str(file)]
+    began = time.monotonic_ns()
+    with (folder / LOG_FILE).open("wb") as log:
+        process = subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, start_new_session=True,
+            env=_environment(limit_s, caches, cache_variables),
+        )  # fmt: skip
+        try:
+            status, peak, in_time = _wait(process.pid, began + round(limit_s * 1e9))
+        finally:
+            with suppress(ProcessLookupError, PermissionError):
+                os.killpg(process.pid, signal.SIGKILL)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    ending = _ending(process.returncode, in_time, limit_s, time.monotonic_ns() - began, peak)
+    (folder / ENDING_FILE).write_text(json.dumps(asdict(ending), indent=1))
+    return ending
+
+
+def _environment(limit_s: float, caches: Path, more: tuple[str, ...]) -> dict[str, str]:
+    env = dict(os.environ)
+    for name in (*CACHE_VARIABLES, *more):
+        (caches / name.lower()).mkdir(parents=True, exist_ok=True)
+        env[name] = str(caches / name.lower())
+    logs = env.get("TORCH_LOGS")
+    env["TORCH_LOGS"] = f"{logs},{LOG_NAMES}" if logs else LOG_NAMES
+    env[LIMIT_VARIABLE] = str(limit_s)
+    env["PYTHONUNBUFFERED"] = "1"
+    return env
+
+
+def _wait(process_id: int, until: int) -> tuple[int, int, bool]:
+    """Waits for the end, killing everything at the limit: wait status, peak memory [bytes], whether it was in time."""
+    pause, in_time = 0.005, True
+    while True:
+        pid, status, usage = os.wait4(process_id, os.WNOHANG if in_time else 0)
+        if pid:
+            unit = 1 if sys.platform == "darwin" else 1024
+            return status, usage.ru_maxrss * unit, in_time
+        if time.monotonic_ns() >= until:
+            in_time = False
+            os.killpg(process_id, signal.SIGKILL)
+        else:
+            time.sleep(pause)
+            pause = min(pause * 2, _LONGEST_PAUSE_S)
+
+
+def _ending(code: int, in_time: bool, limit_s: float, wall_ns: int, peak: int) -> Ending:
+    if not in_time:
+        return Ending("out_of_time", None, "SIGKILL", limit_s, wall_ns, peak)
+    if code < 0:
+        return Ending("killed_by_signal", None, _signal_name(-code), limit_s, wall_ns, peak)
+    return Ending("exited", code, None, limit_s, wall_ns, peak)
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
