@@ -29,6 +29,10 @@ STEPS_NEEDED = 6
 
 CHANCE = 0.05
 
+WORTH_FRAC = 1e-4
+"""The least change of a step that is called growth: of the most that was held, so that it would take 10,000 steps to
+double it, and of what a step allocates. Below it are counters, logs and the allocator's own rounding."""
+
 
 @dataclass(frozen=True, slots=True)
 class MemoryGrowth:
@@ -44,7 +48,8 @@ class MemoryGrowth:
         grew: Changes upwards.
         shrank: Changes downwards.
         verdict: "grows" or "shrinks" if so many changes of one sign would come about by chance less than once in twenty
-            times and the whole goes that way, "steady" if nothing changes at all or the changes have no direction,
+            times, the whole goes that way, and its mean per step is at least ``WORTH_FRAC`` of the most held and of
+            what a step allocates; "steady" if nothing changes at all, the changes have no direction, or they are less;
             "cannot tell" with fewer than ``STEPS_NEEDED`` steps.
         note: The verdict in words, with the numbers that it rests on.
     """
@@ -120,8 +125,10 @@ def memory_growth(recording: Recording, *, rank: int | None = None) -> tuple[Mem
             continue
         steady = np.array(cut.steady, dtype=np.bool_)
         for device, (kind, index) in enumerate(memory_events(recording, one).devices):
-            least = _levels(recording, one, device, cut)[0][steady]
-            found.append(_verdict(one, kind, index, least))
+            least, most, _ = _levels(recording, one, device, cut)
+            allocated = _allocated(recording, one, device, cut)[steady]
+            floor = max(int(most.max()), _typical(allocated)) * WORTH_FRAC
+            found.append(_verdict(one, kind, index, least[steady], floor))
     return tuple(found)
 
 
@@ -140,11 +147,24 @@ def _levels(recording: Recording, rank: int, device: int, cut: StepCut) -> tuple
     return least, most, levels[high]
 
 
-def _verdict(rank: int, device_type: str, index: int | None, least: Ints) -> MemoryGrowth:
+def _allocated(recording: Recording, rank: int, device: int, cut: StepCut) -> Ints:
+    """The bytes of all allocations in each step."""
+    events, at = memory_events(recording, rank), held_bytes(recording, rank, device).position
+    sums = np.append(0, np.cumsum(np.maximum(events.bytes[at], 0)))
+    low = np.searchsorted(events.ts[at], cut.starts, side="left")
+    high = np.searchsorted(events.ts[at], np.maximum(cut.ends, cut.starts), side="left")
+    return sums[high] - sums[low]
+
+
+def _typical(values: Ints) -> int:
+    """The lower median; 0 of nothing."""
+    return int(np.sort(values)[(len(values) - 1) // 2]) if len(values) else 0
+
+
+def _verdict(rank: int, device_type: str, index: int | None, least: Ints, floor: float) -> MemoryGrowth:
     changes = np.diff(least)
     grew, shrank = int((changes > 0).sum()), int((changes < 0).sum())
     total = int(least[-1] - least[0]) if len(least) else 0
-    typical = int(np.sort(changes)[(len(changes) - 1) // 2]) if len(changes) else 0
     verdict: GrowthVerdict = "steady"
     if len(least) < STEPS_NEEDED:
         verdict = "cannot tell"
@@ -156,8 +176,11 @@ def _verdict(rank: int, device_type: str, index: int | None, least: Ints) -> Mem
         note = f"up in {grew} and down in {shrank} of {len(changes)} changes, {total:+d} bytes in all"
         note += f"; by chance so one-sided in {by_chance:.1%} of cases"
         if by_chance < CHANCE and (total > 0) == (grew > shrank) and total:
-            verdict = "grows" if total > 0 else "shrinks"
-    return MemoryGrowth(rank, device_type, index, len(least), typical, total, grew, shrank, verdict, note)
+            if abs(total) < floor * len(changes):
+                note += "; too little beside what is held and what a step allocates to be growth"
+            else:
+                verdict = "grows" if total > 0 else "shrinks"
+    return MemoryGrowth(rank, device_type, index, len(least), _typical(changes), total, grew, shrank, verdict, note)
 
 
 def _at_least(successes: int, trials: int) -> float:

@@ -8,13 +8,26 @@ from stallscope.analysis.memory_growth import _at_least, memory_growth, memory_s
 from tests.builders import TraceBuilder
 
 
-def run(kept: list[int], *, phases: list[str] | None = None, total: bool = True) -> TraceBuilder:
-    """One step of 100 ns per entry: an activation of 1000 comes and goes, and ``kept`` more bytes stay."""
+def run(
+    kept: list[int],
+    *,
+    phases: list[str] | None = None,
+    total: bool = True,
+    before: int = 500,
+    activation: int = 1_000,
+    times: int = 1,
+) -> TraceBuilder:
+    """One step of 100 ns per entry: an activation comes and goes some times, and ``kept`` more bytes stay."""
     trace = TraceBuilder()
-    held, address = 500, 0
+    held, address = before, 0
     for number, more in enumerate(kept):
         trace.step(number, number * 100, 100, phase=phases[number] if phases else None)
-        for ts, size, where in ((10, 1_000, 1), (20, more, 100 + number), (80, -1_000, 1)):
+        for ts, size, where in (
+            (10, activation, 1),
+            (20, more, 100 + number),
+            (30, -activation, 1),
+            *((40 + 5 * n, activation * (1 - 2 * (n % 2)), 1) for n in range(2 * times - 2)),
+        ):
             held += size
             address += 1
             if size:
@@ -44,6 +57,22 @@ def test_a_leak_is_found(total: bool) -> None:
     (found,) = memory_growth(run([64] * 8, total=total).recording())
     assert (found.verdict, found.bytes_per_step, found.grew, found.shrank, found.steps) == ("grows", 64, 7, 0, 8)
     assert found.total_bytes == 7 * 64 and "up in 7 and down in 0 of 7 changes" in found.note
+
+
+@pytest.mark.parametrize("sign", [1, -1], ids=["grows", "shrinks"])
+@pytest.mark.parametrize(
+    ("before", "activation"), [(5_999_000, 1_000), (10_000, 3_000_000)], ids=["of what is held", "of what is allocated"]
+)
+def test_a_change_counts_from_one_part_in_ten_thousand(before: int, activation: int, sign: int) -> None:
+    # Held at most: 6.0 MB and 3.0 MB, give or take 0.2 %; allocated by a step: 1 kB and 6 MB.
+    times = 1 if activation < before else 2
+    ample, slight = (
+        memory_growth(run([sign * kept] * 12, before=before, activation=activation, times=times).recording())[0]
+        for kept in (604, 596)
+    )
+    assert ample.verdict == ("grows" if sign > 0 else "shrinks")
+    assert (slight.verdict, slight.total_bytes) == ("steady", sign * 11 * 596)
+    assert "too little beside what is held" in slight.note
 
 
 def test_what_stays_the_same_is_steady() -> None:
