@@ -108,7 +108,57 @@ WORDING: dict[str, Wording] = {
         "Look for tensors kept across steps: a loss summed without .detach(), a growing list, a retained graph.",
     ),
 }
-"""Every kind of finding."""
+"""Every kind of finding, where a device waits."""
+
+ON_THREADS: dict[str, Wording] = {
+    "input": Wording(
+        "{device} waits for the next batch",
+        "Give the DataLoader more workers (num_workers) and prefetching, or make __getitem__ cheaper.",
+    ),
+    "synchronization": Wording(
+        "{device} waits",
+        "Look at what it waits for: another thread, another process, or a device that is not in the recording.",
+    ),
+    "python": Wording(
+        "Python code runs in the step, and nothing is computed meanwhile",
+        "Move the code out of the step or into a worker process, or replace loops over elements by ops on tensors.",
+    ),
+    "gc": Wording(
+        "Python's garbage collector runs in the step",
+        "Call gc.freeze() after set-up and gc.disable(), and collect between steps at a time of your choosing.",
+    ),
+    "io": Wording(
+        "Files are read or written in the step",
+        "Write checkpoints and logs from a background thread or process.",
+    ),
+    "lock": Wording(
+        "{device} waits for a lock",
+        "Keep other Python threads from holding the interpreter during a step: use processes instead.",
+    ),
+    "preempted": Wording(
+        "{device} waits for a CPU core",
+        "Give the process more cores, or lower the number of threads and workers that compete for them.",
+    ),
+    "copy": Wording(
+        "Tensors are copied, and nothing is computed meanwhile",
+        "Copy less: views instead of clone() and contiguous(), one dtype and memory layout throughout, ops in place.",
+    ),
+    "unknown": Wording(
+        "{device} does nothing that is recorded",
+        "Record again with Python stacks (with_stack=True), so that there is something to look at.",
+    ),
+}
+"""What is said otherwise where the training threads stand in a device's place: there is no queue and nothing to pin."""
+
+
+def wording(kind: str, *, on_device: bool) -> Wording:
+    """The words for a kind of finding.
+
+    Args:
+        kind: A key of ``WORDING``.
+        on_device: Whether a device waits; else the training threads of a recording without one do.
+    """
+    return WORDING[kind] if on_device else ON_THREADS.get(kind, WORDING[kind])
 
 
 def duration_text(ns: int) -> str:

@@ -14,7 +14,7 @@ import numpy as np
 from .communication_findings import communication_candidates
 from .device_activity import rank_activity
 from .finding_candidates import Candidate, Scope
-from .finding_texts import WORDING, duration_text
+from .finding_texts import WORDING, duration_text, wording
 from .memory_growth import memory_growth
 from .selection import device_selection
 from .stall_findings import stall_candidates
@@ -145,12 +145,13 @@ def _over_ranks(candidates: list[Candidate]) -> list[Finding]:
 
 
 def _finding(candidate: Candidate, group: list[Candidate]) -> Finding:
-    scope, wording = candidate.scope, WORDING[candidate.kind]
+    scope = candidate.scope
+    words = wording(candidate.kind, on_device=scope.device.device is not None)
     ranks = tuple(sorted({other.scope.rank for other in group}))
     evidence = candidate.evidence
     if len(ranks) > 1:
         evidence += f" That is rank {scope.rank}, which loses most of the {len(ranks)} ranks with it."
-    title = wording.title.format(device=scope.noun) + candidate.about
+    title = words.title.format(device=scope.noun) + candidate.about
     return Finding(
         kind=candidate.kind,
         title=title[0].upper() + title[1:],
@@ -167,7 +168,7 @@ def _finding(candidate: Candidate, group: list[Candidate]) -> Finding:
         line=candidate.line,
         function=candidate.function,
         line_source=candidate.line_source,
-        advice=wording.advice,
+        advice=words.advice,
         confidence=candidate.confidence,
     )
 
@@ -179,11 +180,11 @@ def _memory(recording: Recording, ranks: tuple[int, ...]) -> list[Finding]:
         for growth in memory_growth(recording, rank=rank):
             if growth.verdict != "grows":
                 continue
-            wording = WORDING["memory_growth"]
+            words = WORDING["memory_growth"]
             found.append(
                 Finding(
-                    "memory_growth", wording.title, rank, (rank,), growth.device_type, growth.device_index, 0, "step",
-                    0.0, growth.note, (), None, None, None, None, wording.advice, "medium",
+                    "memory_growth", words.title, rank, (rank,), growth.device_type, growth.device_index, 0, "step",
+                    0.0, growth.note, (), None, None, None, None, words.advice, "medium",
                 )
             )  # fmt: skip
     return found[:1]

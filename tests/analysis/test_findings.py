@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from stallscope.analysis.finding_texts import WORDING, duration_text
+from stallscope.analysis.finding_texts import ON_THREADS, WORDING, duration_text, wording
 from stallscope.analysis.findings import LIMIT, Findings, findings
 from stallscope.profiler.recording.reader import open_recording
 from tests.builders import TraceBuilder
@@ -179,7 +180,28 @@ def test_threads_are_spoken_of_as_threads() -> None:
     for start in run.starts:
         run.host("enumerate(DataLoader)#x", "input", start, 4000)
         run.host("aten::mm", "op", start + 4000, 6000)
-    assert run.found().findings[0].title == "The training thread waits for the next batch"
+    first = run.found().findings[0]
+    assert first.title == "The training thread waits for the next batch" and "pin_memory" not in first.advice
+
+
+def test_copies_between_tensors_on_the_cpu_are_not_copies_to_a_device() -> None:
+    run = Run()
+    for start in run.starts:
+        run.host("aten::clone", "op", start, 4000)
+        run.host("aten::mm", "op", start + 4000, 6000)
+    first = run.found().findings[0]
+    assert (first.kind, first.gives_back_ns) == ("copy", 4000 * US)
+    assert first.title == "Tensors are copied, and nothing is computed meanwhile"
+
+
+_OF_A_DEVICE = re.compile(r"\bthe device\b|pinned|\bpin\b|pin_memory|non_blocking|stream|queue|launch")
+
+
+@pytest.mark.parametrize("kind", ["input", "copy", "python", "gc", "io", "lock", "preempted", "between_ops", "compile"])
+def test_nothing_of_a_device_is_said_where_there_is_none(kind: str) -> None:
+    words = wording(kind, on_device=False)
+    assert not _OF_A_DEVICE.search(words.title.format(device="the training thread") + words.advice)
+    assert wording(kind, on_device=True) is WORDING[kind]
 
 
 @pytest.mark.parametrize("build", [lambda t: None, lambda t: t.thread(), lambda t: t.step(0, 0, 10)])
@@ -191,7 +213,8 @@ def test_nothing_to_judge(build: Any) -> None:
 
 
 def test_wording_is_complete_and_times_have_three_digits() -> None:
-    assert all(wording.title and wording.advice.endswith(".") for wording in WORDING.values())
+    assert all(words.title and words.advice.endswith(".") for words in (*WORDING.values(), *ON_THREADS.values()))
+    assert set(ON_THREADS) <= set(WORDING)
     assert [duration_text(n) for n in (999, 1_000, 47_536_000, 162_000_000, 8_290_000_000)] == [
         "999 ns", "1.00 us", "47.5 ms", "162 ms", "8.29 s",
     ]  # fmt: skip
