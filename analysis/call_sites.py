@@ -24,7 +24,7 @@ ANY, MODULE = "*", "*module"
 """Names of calls that do not show what was called: a wrapper, which may stand for anything, and a module."""
 
 _SKIPPED, _MOST_SKIPPED, _BEGINS_AGAIN, _NO_WAY = 0.02, 0.8, 0.3, 6.0
-_UNPLACED, _UNNAMED, _OTHER_NAME = 2.5, 0.4, 8.0
+_UNPLACED, _UNNAMED, _ALIAS, _OTHER_NAME = 2.5, 0.4, 2.0, 8.0
 
 _OPERATORS: dict[type[ast.AST], tuple[str, ...]] = {
     ast.Add: ("add", "add_"), ast.Sub: ("sub", "sub_", "rsub"), ast.Mult: ("mul", "mul_"), ast.Div: ("div", "div_"),
@@ -287,5 +287,5 @@ def _fit(sites: Sequence[Site], name: str) -> npt.NDArray[np.float64]:
         return np.array([_UNNAMED if site.open or name == ANY else _UNNAMED * 3 for site in sites])
     # A call of another name at such a site is possible, but only where no site has that name.
     known = any(name in site.names for site in sites)
-    other = [_OTHER_NAME if known or not site.open else _UNNAMED * 3 for site in sites]
+    other = [_OTHER_NAME if known or not site.open else _ALIAS for site in sites]
     return np.array([0.0 if name in site.names else cost for site, cost in zip(sites, other, strict=True)])

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from .causes import CAUSE_CODE, CAUSE_NAMES
-from .device_activity import rank_activity
+from .device_activity import DeviceActivity, rank_activity
 from .finding_candidates import Candidate, Scope
 from .finding_texts import duration_text
 from .group_statistics import distinct
@@ -35,7 +35,7 @@ def stall_candidates(recording: Recording, scope: Scope) -> list[Candidate]:
     rows = _within(stall_rows(recording, scope.rank, scope.device), scope)
     places, line, source = stall_lines(recording, scope.rank, rows)
     t = rank_activity(recording, scope.rank).timeline
-    kinds, kind = _kinds(t, scope, rows)
+    kinds, kind = _kinds(t, scope.device, rows)
     everywhere = np.isin(kind, [kinds.index(name) for name in ALL_OVER])
     line = np.where(everywhere, -1, line)
     groups, member = distinct(kind, line)
@@ -74,11 +74,18 @@ def _runs(scope: Scope) -> list[tuple[int, int]]:
     return runs
 
 
-def _kinds(t: Timeline, scope: Scope, rows: StallRows) -> tuple[list[str], Ints]:
+def finding_kind(t: Timeline, device: DeviceActivity, rows: StallRows) -> str | None:
+    """What a finding about the first of some rows is called; None where it would be none."""
+    kinds, kind = _kinds(t, device, rows)
+    name = kinds[int(kind[0])]
+    return None if name in NOT_A_FINDING else name
+
+
+def _kinds(t: Timeline, device: DeviceActivity, rows: StallRows) -> tuple[list[str], Ints]:
     """The kind of finding that each row belongs to, as an index into the kinds."""
     kinds = [*CAUSE_NAMES, "launch_bound", "between_ops", "held", "pageable_copy"]
     kind = rows.root.astype(np.int64)
-    launching = "launch_bound" if scope.device.device is not None else "between_ops"
+    launching = "launch_bound" if device.device is not None else "between_ops"
     kind[np.isin(kind, [CAUSE_CODE[name] for name in LAUNCHING])] = kinds.index(launching)
     kind[(kind == CAUSE_CODE["kernel_gap"]) & (rows.reason == HELD_LONG)] = kinds.index("held")
     pageable = np.array(["ageable" in name for name in t.names] + [False], dtype=np.bool_)

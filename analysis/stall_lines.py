@@ -55,6 +55,9 @@ def stall_lines(
     line, source = finder.recorded(rows)
     if finder.may_know_better and len(rows):
         finder.refine(rows, line, source)
+    # What the device held is no line's doing; the line that queued it may be known.
+    held = np.isin(rows.root, [CAUSE_CODE["kernel_gap"], CAUSE_CODE["dependency"]]) & (rows.root_row < 0)
+    line[held], source[held] = -1, -1
     return tuple(finder.lines), line, source
 
 
