@@ -22,6 +22,7 @@ SECTIONS: dict[str, dict[str, str]] = {
         "summary": "summary",
         "steps": "steps",
         "stalls": "stalls",
+        "why": "why",
         "ops": "ops",
         "kernels": "kernels",
         "memory": "memory",
