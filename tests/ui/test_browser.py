@@ -2,122 +2,18 @@
 
 from __future__ import annotations
 
-import os
-import re
-import shutil
-import subprocess
-import sys
-from collections.abc import Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 
-from stallscope.profiler.recording.reader import open_recording
-from stallscope.ui.served import Served
 from tests.conftest import REPOSITORY
-from tests.ui.recordings import HOSTILE, training
+from tests.ui.browser import FOLDER, READY, VIEWS, Site, needs_chromium
+from tests.ui.recordings import HOSTILE
 
-playwright_api = pytest.importorskip(
-    "playwright.sync_api", reason="playwright is not installed: pip install playwright"
-)
+pytestmark = needs_chromium
 
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no chromium on the path")
-
-FOLDER = "<img src=x onerror=alert(1)>"
 SCREENSHOTS = REPOSITORY / "screenshots"
-VIEWS = ("overview", "timeline", "stalls", "source")
-READY = {"timeline": ".timeline[data-ready]", "stalls": "#stall-grid .ag-row"}
-
-
-@dataclass
-class Site:
-    """A page at a server, with everything that went wrong on it."""
-
-    page: Any
-    address: str
-    served: Served
-    problems: list[str] = field(default_factory=list)
-
-    def open(self, query: str, ready: str) -> None:
-        self.page.goto(f"{self.address}/{query}")
-        self.page.wait_for_selector(ready, timeout=20_000)
-
-    def query(self) -> dict[str, str]:
-        """The query of the address bar."""
-        answer: dict[str, str] = self.page.evaluate("Object.fromEntries(new URLSearchParams(location.search))")
-        return answer
-
-    def wait(self, condition: str) -> None:
-        # As a function: a bare expression would need eval, which the page forbids.
-        self.page.wait_for_function(f"() => {condition}", polling=50, timeout=10_000)
-
-    def check(self) -> None:
-        """Nothing went wrong so far, and no name was taken for HTML."""
-        self.page.wait_for_timeout(200)
-        assert self.problems == []
-        assert self.page.evaluate("document.body.dataset.owned") is None
-        assert self.page.locator("img").count() == 0
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    with playwright_api.sync_playwright() as playwright:
-        chromium = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"])
-        yield chromium
-        chromium.close()
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The recording's folder, whose name the pages show."""
-    path = tmp_path_factory.mktemp("browser") / FOLDER
-    training(path)
-    return path
-
-
-@pytest.fixture(scope="module")
-def address(folder: Path) -> Iterator[str]:
-    """Where ``stallscope ui`` serves it."""
-    command = [sys.executable, "-m", "stallscope.cli", "ui", str(folder), "--port", "0", "--no-browser"]
-    environment = os.environ | {"XDG_CACHE_HOME": str(folder.parent / "cache"), "PYTHONUNBUFFERED": "1"}
-    with subprocess.Popen(command, env=environment, text=True, stdout=subprocess.PIPE) as process:
-        assert process.stdout is not None
-        said = process.stdout.readline()
-        found = re.search(r"http://127\.0\.0\.1:\d+", said)
-        assert found, said
-        yield found[0]
-        process.terminate()
-
-
-@pytest.fixture
-def served(folder: Path) -> Served:
-    return Served(open_recording(folder), FOLDER)
-
-
-@pytest.fixture(params=["dark"])
-def site(browser: Any, address: str, served: Served, request: pytest.FixtureRequest) -> Iterator[Site]:
-    context = browser.new_context(viewport={"width": 1280, "height": 720}, color_scheme=request.param)
-    page = context.new_page()
-    site = Site(page, address, served)
-
-    def on_console(message: Any) -> None:
-        if message.type in ("error", "warning"):
-            site.problems.append(f"console: {message.text}")
-
-    def on_request(asked: Any) -> None:
-        if not asked.url.startswith((f"{address}/", "data:", "blob:")):
-            site.problems.append(f"request: {asked.url}")
-
-    page.on("console", on_console)
-    page.on("pageerror", lambda error: site.problems.append(f"error: {error}"))
-    page.on("request", on_request)
-    page.on("response", lambda a: site.problems.append(f"{a.status}: {a.url}") if a.status >= 400 else None)
-    yield site
-    context.close()
 
 
 @pytest.mark.parametrize("site", ["dark", "light"], indirect=True)
