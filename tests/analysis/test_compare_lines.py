@@ -1,0 +1,61 @@
+"""Lines that an edit moved and files that another machine has elsewhere."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from stallscope.analysis.compare import compare
+from stallscope.analysis.compare_lines import NOWHERE, same_files, same_lines
+from tests.analysis.measured_runs import MS, run
+
+PLACES = st.tuples(
+    st.sampled_from(["a/x.py", "b/x.py", "x.py", "c/a/x.py", "y.py"]),
+    st.integers(1, 4),
+    st.sampled_from(["f", "g", ""]),
+)
+
+
+def test_the_same_path_is_the_same_file() -> None:
+    assert same_files(["/a/train.py"], ["/a/train.py", "/b/train.py"]) == {
+        "/a/train.py": "/a/train.py",
+        "/b/train.py": "/b/train.py",
+    }
+
+
+def test_a_file_elsewhere_is_told_by_the_folders_it_ends_in() -> None:
+    base = ["/home/ana/job/models/net.py", "/home/ana/job/data/net.py"]
+    new = ["/builds/7/models/net.py", "/builds/7/data/net.py", "/builds/7/other.py"]
+    assert same_files(base, new) == {new[0]: base[0], new[1]: base[1], new[2]: new[2]}
+
+
+def test_a_file_that_could_be_two_is_neither() -> None:
+    assert same_files(["/a/x.py", "/b/x.py"], ["/c/x.py"]) == {"/c/x.py": "/c/x.py"}
+    assert same_files(["/a/x.py"], ["/b/x.py", "/c/x.py"]) == {"/b/x.py": "/b/x.py", "/c/x.py": "/c/x.py"}
+
+
+def test_lines_that_moved_within_their_function_are_taken_in_order() -> None:
+    base = [("t.py", 10, "f"), ("t.py", 20, "f"), ("t.py", 30, "g")]
+    new = [("t.py", 12, "f"), ("t.py", 22, "f"), ("t.py", 30, "g")]
+    assert same_lines(base, new) == dict(zip(new, base, strict=True))
+
+
+def test_lines_are_not_guessed_where_their_number_differs() -> None:
+    base, new = [("t.py", 10, "f")], [("t.py", 12, "f"), ("t.py", 14, "f")]
+    assert same_lines(base, new) == {place: place for place in new}
+
+
+@given(st.lists(PLACES), st.lists(PLACES))
+def test_no_two_lines_are_taken_for_one(base: list[tuple[str, int, str]], new: list[tuple[str, int, str]]) -> None:
+    same = same_lines([NOWHERE, *base], [NOWHERE, *new])
+    assert set(same) == {NOWHERE, *new}
+    assert len(set(same.values())) == len(same)
+    assert same[NOWHERE] == NOWHERE
+    assert all(same[place] == place for place in new if place in base)
+
+
+def test_a_moved_line_is_one_row_with_both_numbers() -> None:
+    base = run([9 * MS], places={("stall", "input", "/a/train.py", 10, "loop"): 4 * MS})
+    new = run([9 * MS], places={("stall", "input", "/b/train.py", 14, "loop"): 3 * MS})
+    (row,) = compare([base], [new]).places
+    assert (row.file, row.line, row.base_line, row.difference_ns) == ("/b/train.py", 14, 10, -1 * MS)
