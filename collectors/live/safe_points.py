@@ -15,6 +15,7 @@ import re
 import sys
 import threading
 from collections.abc import Callable
+from functools import lru_cache
 from types import FrameType
 from typing import Any
 
@@ -112,7 +113,12 @@ def _nothing(_token: Any, _result: Any, _error: BaseException | None) -> None:
 def _is_safe(frame: FrameType | None) -> bool:
     while frame is not None:
         code = frame.f_code
-        if code.co_name in _UNSAFE_FUNCTIONS or _UNSAFE_FILE.search(code.co_filename):
+        if code.co_name in _UNSAFE_FUNCTIONS or _is_unsafe_file(code.co_filename):
             return False
         frame = frame.f_back
     return True
+
+
+@lru_cache(maxsize=4096)
+def _is_unsafe_file(name: str) -> bool:
+    return _UNSAFE_FILE.search(name) is not None

@@ -59,13 +59,19 @@ class Guard:
 
     def account(self, collector: str) -> Account:
         """The account of a collector, opened when it is first asked for."""
-        return self.accounts.setdefault(collector, Account())
+        account = self.accounts.get(collector)
+        return account if account is not None else self.accounts.setdefault(collector, Account())
 
     def wrap(self, collector: str, function: Callable[..., Any], default: Any = None) -> Callable[..., Any]:
-        """The function with a net under it: returns ``default`` where it raises; after ten failures, always."""
+        """The function with a net under it: returns ``default`` where it raises; after ten failures, always.
+
+        What it takes is the collector's cost, unless it has a true attribute ``is_thread_body``: the life of a thread
+        beside the program's is no cost to it.
+        """
         account = self.account(collector)
-        name = getattr(function, "__name__", type(function).__name__)
+        name = _name_of(function)
         clock = time.perf_counter_ns
+        counts = not getattr(function, "is_thread_body", False)
 
         @wraps(function)
         def guarded(*arguments: Any, **named: Any) -> Any:
@@ -78,14 +84,26 @@ class Guard:
                 self._failed(collector, account, name, error)
                 return default
             finally:
-                account.cost_ns += clock() - began
-                account.calls += 1
+                if counts:
+                    account.cost_ns += clock() - began
+                    account.calls += 1
 
         return guarded
 
     def call(self, collector: str, function: Callable[..., Any], *arguments: Any) -> Any:
-        """Calls once under the net; None where it raises."""
-        return self.wrap(collector, function)(*arguments)
+        """Calls once under the net; None where it raises. Makes no wrapper: this is called in every step."""
+        account = self.account(collector)
+        if account.failures and account.failures.get(_name_of(function), 0) >= MOST_FAILURES:
+            return None
+        began = time.perf_counter_ns()
+        try:
+            return function(*arguments)
+        except Exception as error:  # noqa: BLE001 - whatever it is, the program must not see it
+            self._failed(collector, account, _name_of(function), error)
+            return None
+        finally:
+            account.cost_ns += time.perf_counter_ns() - began
+            account.calls += 1
 
     def _failed(self, collector: str, account: Account, name: str, error: Exception) -> None:
         seen = account.failures.get(name, 0)
@@ -95,6 +113,10 @@ class Guard:
                 self._report(collector, name, error)
             except Exception:  # noqa: BLE001 - reporting must not do what it reports
                 account.failures["report"] = account.failures.get("report", 0) + 1
+
+
+def _name_of(function: Callable[..., Any]) -> str:
+    return getattr(function, "__name__", type(function).__name__)
 
 
 def warn_user(text: str) -> None:

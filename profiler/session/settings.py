@@ -117,7 +117,12 @@ SETTINGS: dict[str, Setting] = {
         Setting("convert", True, _flag, "Convert segments while recording; otherwise when the recording is opened."),
         Setting("keep_raw", False, _flag, "Keep torch's own JSON of each segment beside the tables."),
         Setting("finish_timeout_s", 60.0, _number(0), "How long the end of the recording waits for the converter."),
-        Setting("sample_hz", 100.0, _number(0.1), "Stack samples of each training thread per second."),
+        Setting(
+            "sample_hz",
+            None,
+            _number(0.1),
+            "Stack samples per second. Unset: 100, fewer where they would take over 1 % of a core (always: 0.3 %).",
+        ),
         Setting("sources", True, _flag, "Keep the text of the user's source files that occur in stacks."),
         Setting("window_steps", 5, _whole(1), "Steps of a full window that detail=always takes by itself."),
         Setting("window_every_s", 600.0, _number(1), "detail=always takes a window this often."),

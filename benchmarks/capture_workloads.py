@@ -1,0 +1,131 @@
+"""The two training steps that the capture benchmarks record, and the three ways of running them.
+
+Both steps are one iteration of a language model of six transformer layers and make about 5,000 operators' events; the
+small one takes some 8 ms on one core, the large one some 400 ms. What a profiler costs is paid per event, so the two
+together say what it costs a program.
+"""
+
+from __future__ import annotations
+
+import gc
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+import stallscope
+from stallscope.collectors.live.torch_options import profiler_arguments
+from stallscope.profiler.session import running
+
+VOCABULARY = 512
+LAYERS = 6
+
+Mark = Callable[[], int]
+"""Ends a step; returns how long recording was paused in it [ns]."""
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """A training step.
+
+    Attributes:
+        name: small or large.
+        width: Of the model.
+        length: Of a sequence.
+        steps: How many are timed in a block.
+    """
+
+    name: str
+    width: int
+    length: int
+    steps: int
+
+
+SIZES = {"small": Size("small", 64, 32, 50), "large": Size("large", 384, 128, 3)}
+
+WARM_UP = 3
+"""Steps of each block that are not timed."""
+
+
+def training_step(size: Size, device: str = "cpu") -> Callable[[], None]:
+    """A function that trains one step."""
+    torch.manual_seed(0)
+    layer = nn.TransformerEncoderLayer(size.width, 4, 4 * size.width, dropout=0.0, batch_first=True)
+    encoder = nn.TransformerEncoder(layer, LAYERS, enable_nested_tensor=False)
+    embedding, head = nn.Embedding(VOCABULARY, size.width), nn.Linear(size.width, VOCABULARY)
+    model = nn.Sequential(embedding, encoder, head).to(device)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, foreach=False)
+    tokens = torch.randint(0, VOCABULARY, (4, size.length), device=device)
+    targets = torch.randint(0, VOCABULARY, (4 * size.length,), device=device)
+
+    def step() -> None:
+        optimizer.zero_grad()
+        nn.functional.cross_entropy(model(tokens).flatten(0, 1), targets).backward()
+        optimizer.step()
+
+    return step
+
+
+@contextmanager
+def unrecorded() -> Iterator[Mark]:
+    """No profiler at all."""
+    yield lambda: 0
+
+
+@contextmanager
+def bare_profiler(detail: str, device: str | None = None, result: list[Any] | None = None) -> Iterator[Mark]:
+    """Torch's profiler with the options that ``detail`` asks of it, begun and ended around the block.
+
+    Args:
+        detail: low, normal or deep.
+        device: An accelerator's type, or None.
+        result: Gets the finished profiler.
+    """
+    profiler = torch.autograd.profiler.profile(**profiler_arguments(detail, device, None, stacks=True))
+    with profiler:
+        yield lambda: 0
+    if result is not None:
+        result.append(profiler)
+
+
+@contextmanager
+def recorded(path: Path, detail: str, **settings: Any) -> Iterator[Mark]:
+    """A recording of ours."""
+    with stallscope.profile(path, detail=detail, force=True, **settings) as prof:
+        session = running.session()
+        assert session is not None
+
+        def mark() -> int:
+            before = session.paused_ns
+            prof.step()
+            return session.paused_ns - before
+
+        yield mark
+
+
+def timed_block(step: Callable[[], None], mark: Mark, steps: int, settle: Callable[[], None] = lambda: None) -> float:
+    """The mean time of a step [s], without the pauses that the recording itself tells.
+
+    Args:
+        step: Trains one step.
+        mark: Called after each.
+        steps: How many are timed, after ``WARM_UP`` others.
+        settle: Waits for the device; called before the first and after the last timed step.
+    """
+    gc.collect()
+    for _ in range(WARM_UP):
+        step()
+        mark()
+    settle()
+    paused = 0
+    began = time.perf_counter_ns()
+    for _ in range(steps):
+        step()
+        paused += mark()
+    settle()
+    return (time.perf_counter_ns() - began - paused) / steps / 1e9
