@@ -160,7 +160,8 @@ def payments(owed: Debts, positions: Ints, length: int, own: Pieces) -> Pieces:
         owed: The debts in the order of time.
         positions: Ascending places on the axis from which each debt can pay.
         length: The axis's length.
-        own: The code of the cause that each ns has of its own, -1 for none: no debt of the same cause pays for it.
+        own: The code of the cause that each ns has of its own, -1 for none. For time with a cause only waits of another
+            cause pay.
 
     Returns:
         Pieces over ``[0, length)`` whose rows are numbers of debts, -1 where nothing is owed.
@@ -208,7 +209,7 @@ class _Ledger:
         """Pays for ``[at, until)`` of the axis, which has the cause ``own`` of its own."""
         place = len(self._open) - 1
         while at < until:
-            while place >= 0 and self._cause[self._open[place][0]] == own:
+            while place >= 0 and not self._pays(self._open[place][0], own):
                 place -= 1
             holder, left = self._open[place] if place >= 0 else (-1, until - at)
             paid = min(left, until - at)
@@ -220,6 +221,10 @@ class _Ledger:
                 if paid == left:
                     del self._open[place]
                     place -= 1
+
+    def _pays(self, number: int, own: int) -> bool:
+        """Whether a debt pays for time with the cause ``own``: of two delays of the host neither excuses the other."""
+        return own < 0 or (self._kind[number] == WAIT and self._cause[number] != own)
 
     def pieces(self, length: int) -> Pieces:
         """Who paid for each ns of ``[0, length)``."""

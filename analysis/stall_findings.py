@@ -5,49 +5,42 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
+import numpy.typing as npt
 
 from .causes import CAUSE_CODE, CAUSE_NAMES
-from .device_activity import DeviceActivity, rank_activity
+from .device_activity import rank_activity
 from .finding_candidates import Candidate, Scope
 from .finding_texts import duration_text
 from .group_statistics import distinct
 from .source_position import SourceLine
-from .spells import HELD_LONG
+from .stall_claims import ALL_OVER, KINDS, NOT_A_FINDING, blamed, claims, kinds_of
 from .stall_lines import LINE_SOURCES, stall_lines
 from .stall_rows import CONFIDENCE, StallRows, stall_rows
-from .timeline import DATA_MOVEMENT, Ints, Timeline
+from .timeline import DATA_MOVEMENT, Timeline
 
 if TYPE_CHECKING:
     from ..profiler.recording.reader import Recording
 
-LAUNCHING = ("dispatch", "launch")
-"""Root causes that are one thing to do about: the host launches too slowly for what the device has to run."""
-
-ALL_OVER = ("launch_bound", "between_ops", "kernel_gap", "held")
-"""Kinds that many lines have a small share in: none of them is to blame."""
-
-NOT_A_FINDING = ("tail",)
 _CASES = 3
 
 
 def stall_candidates(recording: Recording, scope: Scope) -> list[Candidate]:
     """What stalls and exposed copies of one device could give back, by kind and line, in no order."""
-    rows = _within(stall_rows(recording, scope.rank, scope.device), scope)
+    rows, second = claims(_within(stall_rows(recording, scope.rank, scope.device), scope))
     places, line, source = stall_lines(recording, scope.rank, rows)
     t = rank_activity(recording, scope.rank).timeline
-    kinds, kind = _kinds(t, scope.device, rows)
-    everywhere = np.isin(kind, [kinds.index(name) for name in ALL_OVER])
-    line = np.where(everywhere, -1, line)
+    kind = kinds_of(t, scope.device, rows)
+    line = blamed(kind, line, rows.dur)
     groups, member = distinct(kind, line)
     by_group = np.split(np.argsort(member, kind="stable"), np.cumsum(np.bincount(member))[:-1])
     result = []
     for chosen in by_group[: len(groups[0])]:
-        name = kinds[int(kind[chosen[0]])]
+        name = KINDS[int(kind[chosen[0]])]
         if name in NOT_A_FINDING:
             continue
         mine = rows.take(chosen)
         place = _place(places, int(line[chosen[0]]), int(source[chosen[0]]))
-        text, dur = _evidence(t, scope, name, mine), int(mine.dur.sum())
+        text, dur = _evidence(t, scope, name, mine, second[chosen]), int(mine.dur.sum())
         result.append(Candidate(scope, name, "", dur, text, _cases(t, mine), _confidence(mine), *place))
     return result
 
@@ -74,27 +67,6 @@ def _runs(scope: Scope) -> list[tuple[int, int]]:
     return runs
 
 
-def finding_kind(t: Timeline, device: DeviceActivity, rows: StallRows) -> str | None:
-    """What a finding about the first of some rows is called; None where it would be none."""
-    kinds, kind = _kinds(t, device, rows)
-    name = kinds[int(kind[0])]
-    return None if name in NOT_A_FINDING else name
-
-
-def _kinds(t: Timeline, device: DeviceActivity, rows: StallRows) -> tuple[list[str], Ints]:
-    """The kind of finding that each row belongs to, as an index into the kinds."""
-    kinds = [*CAUSE_NAMES, "launch_bound", "between_ops", "held", "pageable_copy"]
-    kind = rows.root.astype(np.int64)
-    launching = "launch_bound" if device.device is not None else "between_ops"
-    kind[np.isin(kind, [CAUSE_CODE[name] for name in LAUNCHING])] = kinds.index(launching)
-    kind[(kind == CAUSE_CODE["kernel_gap"]) & (rows.reason == HELD_LONG)] = kinds.index("held")
-    pageable = np.array(["ageable" in name for name in t.names] + [False], dtype=np.bool_)
-    copied = np.where(rows.op >= 0, np.append(t.name, len(t.names))[rows.op], len(t.names))
-    plain = (rows.state == DATA_MOVEMENT) & (kind == CAUSE_CODE["copy"])
-    kind[plain & pageable[copied]] = kinds.index("pageable_copy")
-    return kinds, kind
-
-
 def _place(
     places: tuple[SourceLine, ...], line: int, source: int
 ) -> tuple[str | None, int | None, str | None, str | None]:
@@ -104,7 +76,7 @@ def _place(
     return found.file, found.line or None, found.function, LINE_SOURCES[source]
 
 
-def _evidence(t: Timeline, scope: Scope, kind: str, rows: StallRows) -> str:
+def _evidence(t: Timeline, scope: Scope, kind: str, rows: StallRows, second: npt.NDArray[np.bool_]) -> str:
     """The numbers behind a candidate, as a sentence."""
     unit = f" per {scope.unit}" if scope.steps else ""
     dur, count = int(rows.dur.sum()), len(rows)
@@ -116,10 +88,11 @@ def _evidence(t: Timeline, scope: Scope, kind: str, rows: StallRows) -> str:
         text += f"; {duration_text(scope.per_unit(movement))} of it are copies"
     if kind in ALL_OVER:
         text += f"; {_operations(t, scope)}"
-    twice = int(rows.dur[rows.co_cause >= 0].sum())
-    if twice * 2 > dur:
-        text += "; most of it would also be gone if launching were faster"
-    later = int(rows.dur[(rows.cause != rows.root) & (rows.root != CAUSE_CODE["copy"])].sum())
+    twice = rows.co_cause >= 0
+    if int(rows.dur[twice].sum()) * 2 > dur:
+        other = np.bincount(rows.co_cause[twice], weights=rows.dur[twice], minlength=len(CAUSE_NAMES))
+        text += f"; most of it would also be gone without {CAUSE_NAMES[int(other.argmax())]}"
+    later = int(rows.dur[(rows.cause != rows.root) & (rows.root != CAUSE_CODE["copy"]) & ~second].sum())
     if later * 2 > dur and kind not in ALL_OVER:
         text += "; it shows later, in gaps that the lost head start would have hidden"
     return text + "."

@@ -16,9 +16,9 @@ from ..profiler.recording.short_names import short_name
 from .causes import CAUSE_CODE, CAUSE_NAMES, CAUSES
 from .dependencies import waited_for
 from .device_activity import DeviceActivity, rank_activity
-from .finding_texts import WORDING, duration_text
+from .finding_texts import duration_text, wording
 from .spells import HELD_LONG, REASONS
-from .stall_findings import finding_kind
+from .stall_claims import KINDS, NOT_A_FINDING, kinds_of
 from .stall_lines import LINE_SOURCES, stall_lines
 from .stall_rows import CONFIDENCE, StallRows, stall_rows
 from .steps import device_steps
@@ -241,7 +241,8 @@ def _chain(stall: _Stall) -> Chain:
     place = places[line[main]] if line[main] >= 0 else None
     cut = device_steps(stall.recording, device.rank, device)
     step, co_cause = int(rows.step[main]), int(rows.co_cause[main])
-    kind = finding_kind(stall.t, device, rows.take(np.array([main])))
+    kind = KINDS[int(kinds_of(stall.t, device, rows.take(np.array([main])))[0])]
+    known = kind not in NOT_A_FINDING
     return Chain(
         rank=device.rank, device_type=device.device_type, device_index=device.device_index,
         step=int(cut.numbers[step]) if step >= 0 else None, ts=stall.ts, dur=stall.end - stall.ts,
@@ -253,7 +254,8 @@ def _chain(stall: _Stall) -> Chain:
         function=place.function if place else None, line_source=LINE_SOURCES[source[main]] if place else None,
         evidence=_evidence(stall), confidence=CONFIDENCE[rows.confidence[main]], reason=REASONS[rows.reason[main]],
         same_count=int(same.sum()), same_dur=int(rows.dur[same].sum()),
-        kind=kind, advice=WORDING[kind].advice if kind else "",
+        kind=kind if known else None,
+        advice=wording(kind, on_device=device.device is not None).advice if known else "",
     )  # fmt: skip
 
 

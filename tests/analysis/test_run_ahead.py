@@ -41,6 +41,10 @@ def test_a_debt_does_not_pay_for_time_of_its_own_cause() -> None:
     assert per_ns(owed, [0, 0], 6, [5, 5, -1, 3, 3, -1]) == [0, 0, 1, 1, 1, 1]
 
 
+def test_hidden_work_does_not_pay_for_time_with_a_cause() -> None:
+    assert per_ns(ledger((HIDDEN, 4)), [0], 4, [5, -1, 5, -1]) == [-1, 0, -1, 0]
+
+
 def test_waits_owe_no_more_than_a_queue_holds() -> None:
     owed = ledger((WAIT, MOST - 2), (WAIT, 5))
     assert per_ns(owed, [0, 0], MOST + 2) == [1] * 5 + [0] * (MOST - 5) + [-1] * 2

@@ -1,0 +1,73 @@
+"""What each root cause could give back by itself: its own stalls, and those whose second sufficient cause it is.
+
+A stall with two sufficient causes is gone without either, so it counts for both: what the causes give back alone may be
+more than all stalls together.
+"""
+
+from __future__ import annotations
+
+from dataclasses import fields, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from .causes import CAUSE_CODE, CAUSE_NAMES
+from .device_activity import DeviceActivity
+from .group_statistics import distinct
+from .spells import HELD_LONG
+from .stall_rows import StallRows
+from .timeline import DATA_MOVEMENT, Ints, Timeline
+
+LAUNCHING = ("dispatch", "launch")
+"""Root causes that are one thing to do about: the host launches too slowly for what the device has to run."""
+
+ALL_OVER = ("launch_bound", "between_ops", "kernel_gap", "held")
+"""Kinds that many lines have a small share in: none of them is to blame, unless one has most of it."""
+
+MOST_FRAC = 0.5
+"""A line with this share of such a kind, or more, is to blame."""
+
+NOT_A_FINDING = ("tail",)
+
+KINDS = (*CAUSE_NAMES, "launch_bound", "between_ops", "held", "pageable_copy")
+"""What findings about stalls are called: by their root cause, in most cases."""
+
+
+def claims(rows: StallRows) -> tuple[StallRows, npt.NDArray[np.bool_]]:
+    """The rows, and again those with a second cause as if it were the root; and which of them are those."""
+    second = np.flatnonzero(rows.co_cause >= 0)
+    again = rows.take(second)
+    again = replace(
+        again, root=again.co_cause, root_row=again.co_row, root_ts=again.co_ts, root_end=again.co_end,
+        co_cause=again.root, co_row=again.root_row, co_ts=again.root_ts, co_end=again.root_end,
+    )  # fmt: skip
+    both = StallRows(*(np.concatenate([getattr(rows, f.name), getattr(again, f.name)]) for f in fields(StallRows)))
+    return both, np.arange(len(both)) >= len(rows)
+
+
+def kinds_of(t: Timeline, device: DeviceActivity, rows: StallRows) -> Ints:
+    """The kind of finding that each row belongs to, as an index into ``KINDS``."""
+    kind = rows.root.astype(np.int64)
+    launching = "launch_bound" if device.device is not None else "between_ops"
+    kind[np.isin(kind, [CAUSE_CODE[name] for name in LAUNCHING])] = KINDS.index(launching)
+    kind[(kind == CAUSE_CODE["kernel_gap"]) & (rows.reason == HELD_LONG)] = KINDS.index("held")
+    pageable = np.array(["ageable" in name for name in t.names] + [False], dtype=np.bool_)
+    copied = np.where(rows.op >= 0, np.append(t.name, len(t.names))[rows.op], len(t.names))
+    plain = (rows.state == DATA_MOVEMENT) & (kind == CAUSE_CODE["copy"])
+    kind[plain & pageable[copied]] = KINDS.index("pageable_copy")
+    return kind
+
+
+def blamed(kind: Ints, line: Ints, dur: Ints) -> Ints:
+    """The line of each row, without those of kinds that are all over and of which the line has no large share."""
+    result = line.copy()
+    for name in ALL_OVER:
+        mine = np.flatnonzero(kind == KINDS.index(name))
+        if not len(mine):
+            continue
+        _, member = distinct(line[mine])
+        share = np.bincount(member, weights=dur[mine])
+        most = int(share.argmax())
+        keep = (member == most) & (share[most] >= MOST_FRAC * share.sum())
+        result[mine[~keep]] = -1
+    return result
