@@ -10,6 +10,7 @@ that a device waited for them (by the stalls' root cause).
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, get_args
 
@@ -173,7 +174,7 @@ def _threads(t: Timeline) -> tuple[int, ...]:
     return tuple(one for one in t.threads if t.tracks[one].thread_id is not None) or t.threads
 
 
-def _trees(recording: Recording, t: Timeline) -> dict[By, object]:
+def _trees(recording: Recording, t: Timeline) -> dict[By, Callable[[], _Tree]]:
     return {
         "calls": lambda: _by_calls(t),
         "stack": lambda: _by_stack(recording, t),

@@ -10,6 +10,7 @@ VIEWS = {
     "timeline": "Timeline",
     "stalls": "Stalls",
     "dependencies": "Dependencies",
+    "hierarchy": "Hierarchy",
     "memory": "Memory",
     "source": "Source",
     "kernels": "Kernels",

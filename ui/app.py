@@ -15,7 +15,7 @@ from .security import protect
 from .served import Served, labelled
 from .sql_queries import csv_route
 from .timeline_meta import TimelineTracks
-from .views import dependencies, kernels, memory, ops, overview, selectors, source, sql, stalls, timeline
+from .views import dependencies, hierarchy, kernels, memory, ops, overview, selectors, source, sql, stalls, timeline
 
 if TYPE_CHECKING:
     from ..profiler.recording.reader import Recording
@@ -27,6 +27,7 @@ _LAYOUTS: dict[str, Callable[[Served, Mapping[str, str]], Any]] = {
     "timeline": timeline.layout,
     "stalls": stalls.layout,
     "dependencies": dependencies.layout,
+    "hierarchy": hierarchy.layout,
     "memory": memory.layout,
     "source": source.layout,
     "kernels": kernels.layout,
@@ -70,6 +71,7 @@ def create_app(
     timeline.register(app, tracks)
     stalls.register(app, served)
     dependencies.register(app)
+    hierarchy.register(app, served)
     memory.register(app, served)
     kernels.register(app, served)
     ops.register(app, served)

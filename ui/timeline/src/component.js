@@ -2,6 +2,7 @@
 
 import { api } from "./api.js";
 import { StallscopeGraph } from "./graph.js";
+import { StallscopeIcicle } from "./icicle_component.js";
 import { Timeline } from "./timeline.js";
 
 const { React } = window;
@@ -74,4 +75,4 @@ class StallscopeTimeline extends React.Component {
   }
 }
 
-window.stallscope_timeline = { StallscopeTimeline, StallscopeGraph };
+window.stallscope_timeline = { StallscopeTimeline, StallscopeGraph, StallscopeIcicle };

@@ -1,0 +1,31 @@
+"""The Python side of the icicle: a Dash component whose script is ui/timeline/src/icicle.js."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dash.development.base_component import Component
+
+_PROPERTIES = ("id", "tree", "chosen")
+
+
+class StallscopeIcicle(Component):
+    """A tree of time on a canvas, children beneath their parent.
+
+    Args:
+        id: The component's id.
+        tree: Columns of equal length, parents first: names, categories, parent (-1 at the top), total and self (ns).
+        chosen: The number of the node that was clicked or walked to; -1 for none. Set by the user.
+    """
+
+    _children_props: list[str] = []  # noqa: RUF012 - so that Dash declares them
+    _base_nodes: list[str] = ["children"]  # noqa: RUF012
+    _namespace = "stallscope_timeline"
+    _type = "StallscopeIcicle"
+
+    def __init__(self, id: str, **properties: Any) -> None:
+        self._prop_names = list(_PROPERTIES)
+        self._valid_wildcard_attributes: list[str] = []
+        self.available_properties = list(_PROPERTIES)
+        self.available_wildcard_properties: list[str] = []
+        super().__init__(id=id, **properties)  # type: ignore[no-untyped-call]
