@@ -91,6 +91,10 @@ WORDING: dict[str, Wording] = {
         "Copies from or to pageable memory, with nothing beside them",
         "Pin the memory (DataLoader(pin_memory=True)) and copy with non_blocking=True: it is faster and can overlap.",
     ),
+    "device_copy": Wording(
+        "Copies within {device} that nothing runs beside",
+        "Copy less: no clone() or contiguous() in the step, outputs written in place, gradients as views of buckets.",
+    ),
     "wait_for_peer": Wording(
         "{device} waits for another rank in collectives",
         "Look at what that rank does before it arrives: its own stalls and its share of the work.",

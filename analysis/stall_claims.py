@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from .causes import CAUSE_CODE, CAUSE_NAMES
+from .copies import direction_of
 from .device_activity import DeviceActivity
 from .group_statistics import distinct
 from .spells import HELD_LONG
@@ -29,7 +30,7 @@ MOST_FRAC = 0.5
 
 NOT_A_FINDING = ("tail",)
 
-KINDS = (*CAUSE_NAMES, "launch_bound", "between_ops", "held", "pageable_copy")
+KINDS = (*CAUSE_NAMES, "launch_bound", "between_ops", "held", "pageable_copy", "device_copy")
 """What findings about stalls are called: by their root cause, in most cases."""
 
 
@@ -51,10 +52,11 @@ def kinds_of(t: Timeline, device: DeviceActivity, rows: StallRows) -> Ints:
     launching = "launch_bound" if device.device is not None else "between_ops"
     kind[np.isin(kind, [CAUSE_CODE[name] for name in LAUNCHING])] = KINDS.index(launching)
     kind[(kind == CAUSE_CODE["kernel_gap"]) & (rows.reason == HELD_LONG)] = KINDS.index("held")
-    pageable = np.array(["ageable" in name for name in t.names] + [False], dtype=np.bool_)
-    copied = np.where(rows.op >= 0, np.append(t.name, len(t.names))[rows.op], len(t.names))
-    plain = (rows.state == DATA_MOVEMENT) & (kind == CAUSE_CODE["copy"])
-    kind[plain & pageable[copied]] = KINDS.index("pageable_copy")
+    plain = np.flatnonzero((rows.state == DATA_MOVEMENT) & (kind == CAUSE_CODE["copy"]) & (rows.op >= 0))
+    for name in np.unique(t.name[rows.op[plain]]).tolist():
+        special = _kind_of_copy(t.names[name])
+        if special:
+            kind[plain[t.name[rows.op[plain]] == name]] = KINDS.index(special)
     return kind
 
 
@@ -71,3 +73,10 @@ def blamed(kind: Ints, line: Ints, dur: Ints) -> Ints:
         keep = (member == most) & (share[most] >= MOST_FRAC * share.sum())
         result[mine[~keep]] = -1
     return result
+
+
+def _kind_of_copy(name: str) -> str | None:
+    """What is special about a copy of that name; None for nothing."""
+    if "ageable" in name:
+        return "pageable_copy"
+    return "device_copy" if direction_of(name) == "device_to_device" else None

@@ -62,6 +62,7 @@ class StallReason:
         host: The slice of the host that most of it was spent in; None where nothing of the host is recorded.
         later_ns: How much of it shows later than its root, in gaps that the lost head start would have hidden.
         ended_by: The operation that ended most of it.
+        typical_ns: The median length of the operations that ended them; None where none did.
         slice_ids: Operations that ended the longest pieces, for ``stallscope why``.
         confidence: That of most of the time.
         reason: Why it is not certain; "" otherwise.
@@ -87,6 +88,7 @@ class StallReason:
     host: Named | None
     later_ns: int
     ended_by: Named | None
+    typical_ns: int | None
     slice_ids: tuple[int, ...]
     confidence: str
     reason: str
@@ -146,7 +148,8 @@ def _of_device(
             steady_step_ns=_per_steady_step(recording, device, mine), count=len(mine),
             longest_ns=int(mine.dur.max()), window_frac=int(mine.dur.sum()) / max(whole, 1),
             also=_also(mine), host=_most(t, mine.root_row, mine.dur), later_ns=_later(mine, second[chosen]),
-            ended_by=_most(t, mine.op, mine.dur), slice_ids=_cases(t, mine), confidence=surest, reason=why,
+            ended_by=_most(t, mine.op, mine.dur), typical_ns=_typical(t, mine.op),
+            slice_ids=_cases(t, mine), confidence=surest, reason=why,
             advice=advice,
         )  # fmt: skip
 
@@ -191,6 +194,12 @@ def _most(t: Timeline, slices: Ints, dur: Ints) -> Named | None:
     most = int(spent.argmax())
     text = t.names[most]
     return Named(short_name(text) or text, int((name == most).sum()), int(dur[known][name == most].sum()))
+
+
+def _typical(t: Timeline, slices: Ints) -> int | None:
+    """The median length of slices, ns."""
+    rows = slices[slices >= 0]
+    return int(np.median(t.end[rows] - t.ts[rows])) if len(rows) else None
 
 
 def _cases(t: Timeline, rows: StallRows) -> tuple[int, ...]:

@@ -159,6 +159,7 @@ def _print(out: Page, recording: Recording, chain: Chain) -> None:
 
 
 def _line(out: Page, recording: Recording, chain: Chain) -> None:
+    from .rendering.source_text import source_text
     from .rendering.text import name, printable, source_line
 
     if chain.file is None:
@@ -167,19 +168,9 @@ def _line(out: Page, recording: Recording, chain: Chain) -> None:
     said = _SOURCES.get(chain.line_source or "", "")
     function = name(chain.function, 40)
     _paragraph(out, "line        ", f"{source_line(chain.file, chain.line, 60)} in {function} ({said})")
-    text = _source_text(recording, chain)
+    text = source_text(recording, chain.file, chain.line)
     if text:
         out.print(" " * 16 + printable(text)[: out.width - 17])
-
-
-def _source_text(recording: Recording, chain: Chain) -> str:
-    """The line itself, where the recording holds the file."""
-    table = recording.table("sources", columns=["path", "text"])
-    for path, text in zip(table["path"].to_pylist(), table["text"].to_pylist(), strict=True):
-        if path == chain.file and text and chain.line:
-            lines = text.split("\n")
-            return lines[chain.line - 1].strip() if chain.line <= len(lines) else ""
-    return ""
 
 
 def _paragraph(out: Page, label: str, text: str, end: str = "") -> None:

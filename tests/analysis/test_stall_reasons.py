@@ -1,0 +1,59 @@
+"""Reasons add up: each row counts for its root, and once more for a second sufficient cause."""
+
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import given, settings
+
+from stallscope.analysis.device_activity import rank_activity
+from stallscope.analysis.stall_claims import KINDS, blamed, claims
+from stallscope.analysis.stall_reasons import stall_reasons
+from stallscope.analysis.stalls import stalls, stalls_of_device
+from tests.analysis.random_traces import traces
+from tests.builders import TraceBuilder
+
+US = 1000
+
+
+@settings(max_examples=30, deadline=None)
+@given(traces())
+def test_reasons_tile_all_stalls_and_add_second_causes(trace: TraceBuilder) -> None:
+    recording = trace.recording()
+    frame = stalls(recording)
+    found = stall_reasons(recording)
+    assert sum(one.dur - one.second_ns for one in found) == frame["dur"].sum()
+    assert sum(one.second_ns for one in found) == frame["dur"][frame["co_cause"].notna()].sum()
+    assert sum(one.count for one in found) == len(frame) + frame["co_cause"].notna().sum()
+    assert all(one.kind in KINDS and one.longest_ns <= one.dur for one in found)
+    assert [one.dur for one in found] == sorted((one.dur for one in found), reverse=True)
+
+
+def loader_after_a_wait() -> TraceBuilder:
+    """The host waits for a kernel of 2 ms, and then loads a batch for 1 ms before it launches the next."""
+    trace = TraceBuilder()
+    main, gpu = trace.thread(), trace.stream()
+    trace.launched(main, gpu, call=(0, 5 * US), work=(10 * US, 2000 * US))
+    trace.slice(main, "cudaStreamSynchronize", "synchronization", 10 * US, 2000 * US)
+    trace.slice(main, "enumerate(DataLoader)#x", "input", 2010 * US, 1000 * US)
+    trace.launched(main, gpu, call=(3010 * US, 5 * US), work=(3020 * US, 100 * US))
+    return trace
+
+
+def test_a_delay_after_a_wait_has_two_sufficient_causes() -> None:
+    recording = loader_after_a_wait().recording()
+    by_kind = {one.kind: one for one in stall_reasons(recording)}
+    assert set(by_kind) == {"input", "synchronization"}
+    loader, wait = by_kind["input"], by_kind["synchronization"]
+    assert loader.dur >= 1000 * US and loader.second_ns == 0
+    assert loader.also is not None and loader.also.name == "synchronization"
+    assert wait.second_ns == loader.also.dur and wait.also is not None and wait.also.name == "input"
+    device = rank_activity(recording, 0).devices[0]
+    rows, second = claims(stalls_of_device(recording, 0, device))
+    assert int(rows.dur[second].sum()) == wait.second_ns
+
+
+def test_a_line_is_blamed_for_slow_launches_only_where_it_has_most_of_them() -> None:
+    kind = np.array([KINDS.index("launch_bound")] * 4 + [KINDS.index("input")], dtype=np.int64)
+    line, dur = np.array([1, 1, 2, 3, 4]), np.array([30, 25, 25, 20, 1])
+    assert blamed(kind, line, dur).tolist() == [1, 1, -1, -1, 4]
+    assert blamed(kind, line, np.array([20, 20, 40, 20, 1])).tolist() == [-1, -1, -1, -1, 4]
