@@ -151,6 +151,10 @@ class Budgets:
         merged = {budget.key: budget for budget in self.budgets} | {budget.key: budget for budget in others.budgets}
         return Budgets(tuple(merged.values()), self.run_sd_frac if others.run_sd_frac is None else others.run_sd_frac)
 
+    def with_on_unknown(self, on_unknown: OnUnknown) -> Budgets:
+        """The same budgets, all of which fail or warn where they cannot be told."""
+        return replace(self, budgets=tuple(replace(budget, on_unknown=on_unknown) for budget in self.budgets))
+
 
 def read_budgets(path: Path) -> Budgets:
     """The budgets of a TOML file.

@@ -137,11 +137,15 @@ _ORDER: dict[Matter, int] = {"broken": 0, "fails": 1, "warns": 2, "kept": 3}
 
 def _over(judgement: Judgement) -> float:
     """How far over its limit a budget is: fallbacks that are not accepted first, they are the least in doubt."""
+    if judgement.verdict == "cannot_tell":
+        return 0.0
     if judgement.fallbacks:
         return float("inf")
     if judgement.value is None or judgement.limit is None:
         return 0.0
-    return (judgement.value - judgement.limit) / max(abs(judgement.limit), 1e-12)
+    if judgement.limit <= 0:
+        return float("inf") if judgement.value > judgement.limit else -1.0
+    return (judgement.value - judgement.limit) / judgement.limit
 
 
 def _with_line(outcome: Outcome, found: list[Outcome]) -> Outcome:

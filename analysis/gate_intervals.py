@@ -47,20 +47,27 @@ def exact_interval(new: Sequence[float], base: Sequence[float]) -> Interval:
 
 
 def timed_interval(
-    new: Sequence[float], base: Sequence[float], *, relative: bool, factor: float, run_sd_frac: float | None
+    new: Sequence[float],
+    base: Sequence[float],
+    *,
+    ratio: bool,
+    relative: bool,
+    factor: float,
+    run_sd_frac: float | None,
 ) -> Interval:
     """The figure of the new runs, with the interval that it must be judged by.
 
-    Positive figures are averaged as logs, so that the interval is that of a ratio; where a run has 0, as they are.
+    A ratio is of figures averaged as logs; shares, and figures of which a run has 0, are averaged as they are.
 
     Args:
         new: A figure a run.
         base: The baseline's; may be empty.
+        ratio: Whether sides are compared by their ratio, as times are.
         relative: Whether the limit comes from the baseline, whose uncertainty then counts.
         factor: What the limit multiplies the baseline's figure with.
         run_sd_frac: A supplied spread from run to run; used where no side has enough runs.
     """
-    logs = min(*new, *base, math.inf) > 0
+    logs = ratio and min(*new, *base, math.inf) > 0
     sides = [np.log(side) if logs and len(side) else np.asarray(side, dtype=np.float64) for side in (new, base)]
     value = float(sides[0].mean())
     scale = 1.0 if logs else factor

@@ -90,8 +90,10 @@ def judged(
     if budget.name == "fallbacks":
         return _of_fallbacks(budget, new, base, values, before)
     if budget.measure.timed:
-        factor = 1 + budget.margin_frac
-        found = timed_interval(values, before, relative=relative, factor=factor, run_sd_frac=run_sd_frac)
+        found = timed_interval(
+            values, before, ratio=budget.measure.kind == "time", relative=relative, factor=1 + budget.margin_frac,
+            run_sd_frac=run_sd_frac,
+        )  # fmt: skip
     else:
         found = exact_interval(values, before)
     return _held_against(budget, found, len(new), len(base), unlike if relative and budget.measure.timed else "")
@@ -116,7 +118,7 @@ def _reason(budget: Budget, found: Interval, verdict: Verdict, runs_new: int, ru
     if found.basis == "none":
         who = "This is a single run" if runs_new == 1 else f"These are {runs_new} runs"
         if budget.value is None:
-            who += f" against {runs_base}"
+            who += f" against {'another' if runs_base == runs_new == 1 else runs_base}"
         return (
             f"{who}: that does not say how much the next one would differ. {MINIMUM_RUNS} runs of the baseline, a "
             "history, or run_sd would."

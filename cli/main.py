@@ -29,7 +29,7 @@ SECTIONS: dict[str, dict[str, str]] = {
         "source": "source",
         "collectives": "collectives",
     },
-    "Compare": {"compare": "compare", "coverage": "coverage"},
+    "Compare": {"compare": "compare", "gate": "gate", "coverage": "coverage"},
     "Recordings": {
         "import": "import_",
         "info": "info",
@@ -39,7 +39,7 @@ SECTIONS: dict[str, dict[str, str]] = {
         "merge": "merge",
         "redact": "redact",
     },
-    "Browser": {"ui": "ui"},
+    "Browser": {"ui": "ui", "report": "report"},
     "This machine": {"doctor": "doctor"},
 }
 """The commands as the help lists them: name -> module beside this one, which holds it as ``command``."""
