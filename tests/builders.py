@@ -26,6 +26,8 @@ from stallscope.profiler.recording.writer import RecordingWriter
 class MemoryRecording:
     """What ``open_recording`` returns, as far as the analyses use it, without files."""
 
+    fingerprint = "in memory"
+
     def __init__(self, rows: dict[str, list[dict[str, Any]]], ranks: tuple[int, ...]) -> None:
         self.ranks = ranks
         self.info: dict[str, Any] = {}
