@@ -45,10 +45,12 @@ def step_window(served: Served, query: Query) -> tuple[int, int] | None:
     In ns on the recording's clock.
     """
     step = chosen_step(served, query)
-    ends: list[tuple[int, int]] = []
-    outline = served.outline
-    for rank in chosen_ranks(served, query) if step is not None else ():
-        for cut in [outline.host_steps[rank], *(outline.device_steps[n] for n in outline.devices_of(rank))]:
+    if step is None:
+        return None
+    outline, ends = served.outline, []
+    for rank in chosen_ranks(served, query):
+        cuts = [outline.host_steps[rank], *(outline.device_steps[number] for number in outline.devices_of(rank))]
+        for cut in cuts:
             at = cut.numbers.tolist().index(step)
             ends.append((int(cut.starts[at]), int(cut.ends[at])))
     return (min(start for start, _ in ends), max(end for _, end in ends)) if ends else None

@@ -10,11 +10,12 @@ from dash import dcc, html
 from ...analysis.findings import Finding, Findings
 from ...analysis.step_breakdown import STATE_COLUMNS
 from ..addresses import address
+from ..colours import BAND_COLOURS
 from ..scope import Query, chosen_ranks, chosen_step
 from ..served import Served
 from ..timeline_meta import device_label
 from ..wording import ABSENT, duration, place, share, size
-from .parts import BAND_COLOURS, facts, section, swatch, table
+from .parts import facts, section, swatch, table
 
 _STATES = tuple(column.removesuffix("_ns") for column in STATE_COLUMNS)
 _MOST_LOSSES = 200

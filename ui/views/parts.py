@@ -11,34 +11,8 @@ import pandas as pd
 from dash import Input, Output, State, dcc, html
 
 from ..addresses import address
+from ..colours import BAND_COLOURS
 from ..scope import Query
-
-BAND_COLOURS = {
-    "compute": "#76AB7A",
-    "communication": "#CC79A7",
-    "data_movement": "#C4A262",
-    "stall": "#E07B39",
-    "input": "#E69F00",
-    "cpu_fallback": "#D55E00",
-    "compile": "#9467BD",
-    "synchronization": "#009E73",
-    "allocation": "#F0E442",
-    "launch": "#56B4E9",
-    "dispatch": "#0072B2",
-    "python": "#4091D2",
-    "gc": "#B4783C",
-    "io": "#966E3C",
-    "lock": "#DC3C78",
-    "preempted": "#C85050",
-    "overhead": "#787878",
-    "dependency": "#8C96A0",
-    "kernel_gap": "#6E7680",
-    "copy": "#C4A262",
-    "wait_for_peer": "#CC79A7",
-    "tail": "#60666E",
-    "unknown": "#50545A",
-}
-"""The colour of each state and cause, as in the timeline (ui/timeline/src/theme.js)."""
 
 _GRID_THEME = (
     "themeQuartz.withParams({backgroundColor:'var(--ground)',foregroundColor:'var(--text)',"
