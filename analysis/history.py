@@ -85,6 +85,13 @@ class Series:
         """The first run of the present level."""
         return self.changes[-1].index if self.changes else 0
 
+    @property
+    def level(self) -> float | None:
+        """The median since the last change; None without a run."""
+        values = sorted(self.values[self.level_start :])
+        middle = values[(len(values) - 1) // 2 : len(values) // 2 + 1]
+        return sum(middle) / len(middle) if middle else None
+
 
 def is_history(path: Path) -> bool:
     """Whether a folder holds runs of a history."""

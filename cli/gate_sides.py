@@ -103,8 +103,10 @@ def _of_history(path: Path, new: NamedRuns) -> NamedRuns:
     from ..analysis.history import read_history
 
     device = new.runs[0].environment.get("device", "") if new.runs else None
-    found = runs_of_level(read_history(path), device=device)
+    judged = {run.fingerprint for run in new.runs}
+    others = [run for run in read_history(path) if run.measures.fingerprint not in judged]
+    found = runs_of_level(others, device=device)
     if not found:
-        raise UsageError(f"{path} has no run on {device or 'an unnamed device'}, as the new runs are.")
+        raise UsageError(f"{path} has no other run on {device or 'an unnamed device'}, as the new runs are.")
     middle = found[typical_run([run.measures for run in found])]
     return NamedRuns(tuple(run.measures for run in found), (None,) * len(found), middle.places)

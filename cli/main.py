@@ -29,7 +29,7 @@ SECTIONS: dict[str, dict[str, str]] = {
         "source": "source",
         "collectives": "collectives",
     },
-    "Compare": {"compare": "compare", "gate": "gate", "coverage": "coverage"},
+    "Compare": {"compare": "compare", "gate": "gate", "history": "history", "coverage": "coverage"},
     "Recordings": {
         "import": "import_",
         "info": "info",

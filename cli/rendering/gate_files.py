@@ -104,6 +104,14 @@ def document(report: GateReport) -> dict[str, Any]:
     }
 
 
+_FIGURES = ("value", "low", "high", "base", "limit")
+
+
+def _exact(value: float | None, kind: str) -> float | None:
+    """Whole ns, bytes and counts; a share as it is."""
+    return value if value is None or kind == "share" else round(value)
+
+
 def _budget(outcome: Outcome) -> dict[str, Any]:
     one = outcome.judgement
     return {
@@ -111,11 +119,7 @@ def _budget(outcome: Outcome) -> dict[str, Any]:
         "kind": one.budget.measure.kind,
         "verdict": one.verdict,
         "on_unknown": one.budget.on_unknown,
-        "value": one.value,
-        "low": one.low,
-        "high": one.high,
-        "base": one.base,
-        "limit": one.limit,
+        **{name: _exact(getattr(one, name), one.budget.measure.kind) for name in _FIGURES},
         "runs_new": one.runs_new,
         "runs_base": one.runs_base,
         "basis": one.basis,
