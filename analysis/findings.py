@@ -218,9 +218,9 @@ def _cold_starts(recording: Recording, ranks: tuple[int, ...]) -> list[ColdStart
 
 
 def _cold_start(rank: int, cut: StepCut) -> ColdStart | None:
-    steady = np.array(cut.steady, dtype=np.bool_)
-    if not len(cut) or steady.all():
+    steady, prepared = np.array(cut.steady, dtype=np.bool_), np.array(cut.cold, dtype=np.bool_)
+    if not prepared.any():
         return None
     dur = cut.ends - cut.starts
     typical = int(np.median(dur[steady & (dur > 0)])) if (steady & (dur > 0)).any() else None
-    return ColdStart(rank, int((~steady).sum()), int(dur[~steady].sum()), typical)
+    return ColdStart(rank, int(prepared.sum()), int(dur[prepared].sum()), typical)

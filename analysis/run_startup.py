@@ -50,7 +50,7 @@ def spans(recording: Recording, ranks: tuple[int, ...]) -> Spans:
     finish = max(int(cut.ends[-1]), begins) if len(cut) else end
     first = host_steps(recording, ranks[0])
     cold = max((_cold_start(recording, one) for one in ranks), default=0)
-    return Spans(len(first), first.steady.count(False), cold, begins - start, finish - begins, end - finish)
+    return Spans(len(first), first.cold.count(True), cold, begins - start, finish - begins, end - finish)
 
 
 def _cold_start(recording: Recording, rank: int) -> int:
@@ -59,7 +59,7 @@ def _cold_start(recording: Recording, rank: int) -> int:
     if not devices:
         return 0
     cut = device_steps(recording, rank, devices[0])
-    return int((cut.ends - cut.starts)[~np.array(cut.steady, dtype=np.bool_)].sum())
+    return int((cut.ends - cut.starts)[np.array(cut.cold, dtype=np.bool_)].sum())
 
 
 def compilation(recording: Recording, ranks: tuple[int, ...]) -> CompilationMeasures:

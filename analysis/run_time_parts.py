@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from . import intervals as iv
 from .causes import CAUSE_NAMES
 from .device_activity import DeviceActivity, rank_activity
 from .group_statistics import group_sum
@@ -16,7 +15,7 @@ from .run_facts import LaneMeasures, StallPlace, TimePart, Unit
 from .stall_lines import stall_lines
 from .stall_rows import StallRows, stall_rows
 from .step_breakdown import states_within
-from .steps import device_steps
+from .steps import PAUSED, device_steps
 from .timeline import DATA_MOVEMENT, STALL, STATES, Ints
 
 if TYPE_CHECKING:
@@ -62,8 +61,6 @@ def _steady_lane(recording: Recording, rank: int, device: DeviceActivity) -> Mea
     chosen = np.array(cut.steady, dtype=np.bool_) & (cut.ends > cut.starts)
     if not chosen.any():
         return None
-    paused = chosen & (iv.covered(_pauses(recording, rank), cut.starts, cut.ends) > 0)
-    chosen = chosen & ~paused if (chosen & ~paused).any() else chosen
     rows = stall_rows(recording, rank, device)
     rows = rows.take(np.append(chosen, False)[rows.step])
     lane = LaneMeasures(
@@ -73,7 +70,7 @@ def _steady_lane(recording: Recording, rank: int, device: DeviceActivity) -> Mea
         basis=cut.basis,
         numbers=tuple(cut.numbers[chosen].tolist()),
         steps_ns=tuple((cut.ends - cut.starts)[chosen].tolist()),
-        paused=tuple(cut.numbers[paused & ~chosen].tolist()),
+        paused=tuple(cut.numbers[[phase == PAUSED for phase in cut.phases]].tolist()),
         parts=_parts(device, cut.starts[chosen], cut.ends[chosen], rows),
     )
     return lane, rows
@@ -84,13 +81,6 @@ def _whole_lane(recording: Recording, rank: int, device: DeviceActivity) -> Meas
     rows = stall_rows(recording, rank, device).clipped(start, end)
     parts = _parts(device, np.array([start], dtype=np.int64), np.array([end], dtype=np.int64), rows)
     return LaneMeasures(rank, device.device_type, device.device_index, "", (0,), (end - start,), (), parts), rows
-
-
-def _pauses(recording: Recording, rank: int) -> Ints:
-    """When the recorder held the program up to write what it had, as a union."""
-    rows = recording.table("losses", ranks=(rank,), columns=["kind", "ts", "dur"]).to_pylist()
-    known = [row for row in rows if row["kind"] == "paused" and row["ts"] is not None and row["dur"] is not None]
-    return iv.union(iv.intervals([row["ts"] for row in known], [row["ts"] + row["dur"] for row in known]))
 
 
 def _add_places(recording: Recording, rank: int, rows: StallRows, sums: dict[Place, int]) -> None:

@@ -14,6 +14,7 @@ from .source_position import SourceLine
 from .stall_lines import stall_lines
 from .stall_rows import StallRows
 from .stalls import Window, device_columns, line_columns, stalls_of_device
+from .steps import device_steps
 from .timeline import STATES, Ints
 
 if TYPE_CHECKING:
@@ -29,6 +30,7 @@ def stall_groups(
     ranks: tuple[int, ...] | None = None,
     step: int | None = None,
     window: Window | None = None,
+    steady: bool = False,
 ) -> pd.DataFrame:
     """Stalls and exposed copies added up.
 
@@ -38,6 +40,7 @@ def stall_groups(
         ranks: As for ``stalls``.
         step: As for ``stalls``.
         window: As for ``stalls``.
+        steady: Only those of steady steps.
 
     Returns:
         One row per rank, device, state and group, the longest first within a device: rank, device_type, device_index,
@@ -48,6 +51,8 @@ def stall_groups(
     for rank in recording.ranks if ranks is None else ranks:
         for device in rank_activity(recording, rank).devices:
             rows = stalls_of_device(recording, rank, device, step=step, window=window)
+            if steady:
+                rows = rows.take(np.array([*device_steps(recording, rank, device).steady, False], np.bool_)[rows.step])
             frames.append(_groups(recording, rank, device, rows, by))
     if not frames:
         return pd.DataFrame({name: [] for name in ("rank", "device_type", "device_index", "state", by, "dur", "count")})

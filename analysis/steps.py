@@ -32,6 +32,9 @@ LEAST_ENDLESS = 4
 
 STEADY = "execution"
 
+PAUSED = "paused"
+"""The phase of a device's step in which the recorder held the program up, to end and export a segment."""
+
 
 @dataclass(frozen=True, eq=False)
 class StepCut:
@@ -41,7 +44,7 @@ class StepCut:
         numbers: The steps' numbers.
         starts: Where each begins, ns.
         ends: Where each ends, ns; at most the next one's start.
-        phases: preparation, warm_up or execution.
+        phases: preparation, warm_up, execution, or paused (``PAUSED``).
         basis: ``device``, or ``host`` where the steps are the host's.
         reason: Why a device's steps are the host's; "" otherwise.
     """
@@ -58,8 +61,13 @@ class StepCut:
 
     @property
     def steady(self) -> tuple[bool, ...]:
-        """Which steps may be averaged: neither preparation nor warm-up."""
+        """Which steps may be averaged: neither preparation nor warm-up, and not held up by the recorder."""
         return tuple(phase == STEADY for phase in self.phases)
+
+    @property
+    def cold(self) -> tuple[bool, ...]:
+        """Which steps are preparation or warm-up."""
+        return tuple(phase not in (STEADY, PAUSED) for phase in self.phases)
 
 
 def host_steps(recording: Recording, rank: int) -> StepCut:
@@ -79,8 +87,8 @@ def steps(recording: Recording, *, ranks: tuple[int, ...] | None = None) -> pd.D
     Returns:
         One row per rank, device and step, with the columns rank, device_type, device_index (NA: the host's own window,
         or threads in a device's place), step, ts and dur (ns, the device's window), host_ts and host_dur (ns, the
-        host's), phase (preparation, warm_up, execution), basis (device, host), reason (why the host's windows are
-        used). Where a rank did no work its host steps stand alone, with device_type "".
+        host's), phase (preparation, warm_up, execution, paused), basis (device, host), reason (why the host's windows
+        are used). Where a rank did no work its host steps stand alone, with device_type "".
     """
     rows: list[dict[str, object]] = []
     for rank in recording.ranks if ranks is None else ranks:
@@ -121,7 +129,7 @@ def _host_steps(recording: Recording, rank: int) -> StepCut:
     cut = StepCut(numbers, starts, ends, phases, "host", "")
     if all(row["phase"] is None for row in rows) and rows:
         cut = replace(cut, phases=_phases(rank_activity(recording, rank), starts, ends))
-    return cut
+    return _without_pauses(cut, recorder_pauses(recording, rank))
 
 
 def _with_an_end(phases: list[str]) -> tuple[str, ...]:
@@ -154,7 +162,26 @@ def _device_steps(activity: RankActivity, recording: Recording, rank: int, devic
     step = np.searchsorted(host.starts, t.ts[t.launch[launched]], side="right") - 1
     step[t.ts[t.launch[launched]] >= host.ends[-1]] = len(host)
     starts, ends = _cut(t.ts[launched], t.end[launched], step, len(host))
-    return replace(host, starts=starts, ends=ends, basis="device")
+    return _without_pauses(replace(host, starts=starts, ends=ends, basis="device"), recorder_pauses(recording, rank))
+
+
+def recorder_pauses(recording: Recording, rank: int) -> Ints:
+    """When the recorder held the program up to write what it had, as a union of intervals."""
+    rows = recording.table("losses", ranks=(rank,), columns=["kind", "ts", "dur"]).to_pylist()
+    known = [row for row in rows if row["kind"] == PAUSED and row["ts"] is not None and row["dur"] is not None]
+    return iv.union(iv.intervals([row["ts"] for row in known], [row["ts"] + row["dur"] for row in known]))
+
+
+def _without_pauses(cut: StepCut, pauses: Ints) -> StepCut:
+    """Steady steps that a pause lies in are ``paused``; the host's end before it, the device's have no such gap.
+
+    Where that would leave no steady step, they stay what they are.
+    """
+    held = iv.covered(pauses, cut.starts, cut.ends) > 0
+    phases = tuple(
+        PAUSED if paused and phase == STEADY else phase for phase, paused in zip(cut.phases, held, strict=True)
+    )
+    return replace(cut, phases=phases) if STEADY in phases else cut
 
 
 def _cut(ts: Ints, end: Ints, step: Ints, count: int) -> tuple[Ints, Ints]:

@@ -216,8 +216,10 @@ def _stalls(recording: Recording, rank: int | None, part: Part) -> tuple[dict[st
     """The largest groups of a rank over the part, its steady steps, or its windows where it has none."""
     if rank is None:
         return ()
-    window, count = _steady_window(recording, rank) if part.is_everything else (part.window, 0)
-    frame = stall_groups(recording, by="line", ranks=(rank,), step=part.step, window=window)
+    count = _steady_steps(recording, rank) if part.is_everything else 0
+    frame = stall_groups(
+        recording, by="line", ranks=(rank,), step=part.step, window=part.window, steady=count > 0
+    )  # fmt: skip
     if not len(frame):
         return ()
     frame = frame.sort_values("dur", ascending=False, kind="stable")
@@ -225,16 +227,10 @@ def _stalls(recording: Recording, rank: int | None, part: Part) -> tuple[dict[st
     return tuple(row | {"per_step_ns": round(row["dur"] / count) if count else None} for row in rows)
 
 
-def _steady_window(recording: Recording, rank: int) -> tuple[Window | None, int]:
-    """From a rank's first steady step to the end of the last, if they are in a row, and their number."""
+def _steady_steps(recording: Recording, rank: int) -> int:
+    """How many steady steps a rank's first device has."""
     devices = rank_activity(recording, rank).devices
-    if not devices:
-        return None, 0
-    cut = device_steps(recording, rank, devices[0])
-    steady = np.flatnonzero(cut.steady)
-    if not len(steady) or steady[-1] - steady[0] + 1 != len(steady):
-        return None, 0
-    return (int(cut.starts[steady[0]]), int(cut.ends[steady[-1]])), len(steady)
+    return device_steps(recording, rank, devices[0]).steady.count(True) if devices else 0
 
 
 def _records(frame: pd.DataFrame) -> tuple[dict[str, Any], ...]:

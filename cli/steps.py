@@ -30,8 +30,9 @@ OTHER_COLUMNS = 66
     output_keys={
         "steps": (
             "list of {rank, device_type, device_index (null: threads in a device's place), step, phase "
-            "(preparation, warm_up, execution), basis (device: cut where the device began the step's work; host), "
-            "reason (why the host's windows are used), ts, dur, host_ts, host_dur, compute_ns, communication_ns, "
+            "(preparation, warm_up, execution, paused: the recorder wrote), basis (device: cut where the device began "
+            "the step's work; host), reason (why the host's windows are used), ts, "
+            "dur, host_ts, host_dur, compute_ns, communication_ns, "
             "data_movement_ns, stall_ns (these four add up to dur), busy_ns, communication_total_ns, "
             "communication_overlapped_ns, data_movement_total_ns, data_movement_overlapped_ns}"
         )

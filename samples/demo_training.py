@@ -1,10 +1,10 @@
-"""A small training run with two ordinary mistakes, for ``./run demo``: see what a recording says of them.
+"""A small training run with three ordinary mistakes, for ``./run demo``: see what a recording says of them.
 
     stallscope record -o runs/demo samples/demo_training.py
 
-It trains a transformer of four layers on random tokens, on the simulated accelerator (a real PyTorch device, built on
-first use), or on the CPU where there is no C++ compiler. The data set tokenises in the training process, and the loss
-is read back in every step.
+It trains a transformer of four layers on made-up reviews, on the simulated accelerator (a real PyTorch device, built on
+first use), or on the CPU where there is no C++ compiler. The reviews are tokenised in the training process, letter by
+letter; the pooling takes a median, for which the device has no kernel; and the loss is read back in every step.
 """
 
 from __future__ import annotations
@@ -15,37 +15,51 @@ import torch
 from torch import nn
 from torch.utils.data import DataLoader, Dataset
 
-LENGTH = 64
-WORDS = 1000
+LENGTH = 32
+WIDTH = 64
+WORDS = [f"{first}{second}" for first in ("good", "bad", "long", "slow", "new") for second in ("ish", "ly", "er", "")]
 
 
 class Reviews(Dataset[tuple[torch.Tensor, int]]):
-    """Random reviews, tokenised when they are asked for: the first mistake."""
+    """Made-up reviews, tokenised when they are asked for: the first mistake."""
+
+    def __init__(self) -> None:
+        generator = torch.Generator().manual_seed(0)
+        chosen = torch.randint(0, len(WORDS), (4096, 512), generator=generator).tolist()
+        self._texts = [" ".join([WORDS[word] for word in review]) for review in chosen]
+        self._ids = {word: number for number, word in enumerate(WORDS)}
 
     def __len__(self) -> int:
         """How many there are."""
-        return 4096
+        return len(self._texts)
 
     def __getitem__(self, index: int) -> tuple[torch.Tensor, int]:
-        """The tokens of one review, and whether it is a good one."""
-        words = [f"word{(index * 31 + place * 17) % 997}" for place in range(3 * LENGTH)]
-        tokens = [sum(ord(letter) * 31**place for place, letter in enumerate(word)) % WORDS for word in words]
+        """The first tokens of one review, and whether it is a good one."""
+        tokens, word = [], ""
+        for letter in self._texts[index]:
+            if letter == " ":
+                tokens += [self._ids[word]]
+                word = ""
+            else:
+                word += letter
         return torch.tensor(tokens[:LENGTH]), index % 2
 
 
 class Classifier(nn.Module):
-    """Embedding, four transformer layers and a linear head."""
+    """Embedding, four transformer layers, the median over the sequence and a linear head."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.embedding = nn.Embedding(WORDS, 128)
-        layer = nn.TransformerEncoderLayer(128, 4, 256, dropout=0.0, batch_first=True)
+        self.embedding = nn.Embedding(len(WORDS), WIDTH)
+        layer = nn.TransformerEncoderLayer(WIDTH, 4, 2 * WIDTH, dropout=0.0, batch_first=True)
         self.encoder = nn.TransformerEncoder(layer, 4, enable_nested_tensor=False)
-        self.head = nn.Linear(128, 2)
+        self.head = nn.Linear(WIDTH, 2)
 
     def forward(self, tokens: torch.Tensor) -> torch.Tensor:
         """Two logits for each review."""
-        logits: torch.Tensor = self.head(self.encoder(self.embedding(tokens)).mean(dim=1))
+        hidden = self.encoder(self.embedding(tokens))
+        pooled = hidden.median(dim=1).values  # the second mistake: the device has no kernel for it
+        logits: torch.Tensor = self.head(pooled)
         return logits
 
 
@@ -64,19 +78,19 @@ def device() -> torch.device:
 def main() -> None:
     """Trains for some steps and prints the loss."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--steps", type=int, default=30)
+    parser.add_argument("--steps", type=int, default=40)
     steps = parser.parse_args().steps
     torch.manual_seed(0)
     torch.set_num_threads(1)
     where = device()
     model = Classifier().to(where)
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
-    for step, (tokens, labels) in zip(range(steps), DataLoader(Reviews(), batch_size=32), strict=False):
+    for step, (tokens, labels) in zip(range(steps), DataLoader(Reviews(), batch_size=16), strict=False):
         loss = nn.functional.cross_entropy(model(tokens.to(where)), labels.to(where))
         optimizer.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
         optimizer.step()
-        value = loss.item()  # the second mistake: waits for the device in every step
+        value = loss.item()  # the third mistake: waits for the device in every step
         if step % 10 == 0:
             print(f"step {step:3d}  loss {value:.3f}")
 

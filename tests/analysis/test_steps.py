@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stallscope.analysis.device_activity import rank_activity
+from stallscope.analysis.stall_groups import stall_groups
 from stallscope.analysis.steps import _cut, device_steps, host_steps, steps
 from stallscope.profiler.recording.reader import open_recording
 from tests.analysis.random_traces import traces as random_traces
@@ -123,3 +124,21 @@ def test_kernels_run_in_a_later_host_step_on_a_real_trace(traces: Path) -> None:
     assert len(frame) == int(expected["steps"])
     assert (frame["basis"] == "device").all()
     assert (frame["ts"] >= frame["host_ts"] + frame["host_dur"]).all()
+
+
+def test_a_step_in_which_the_recorder_wrote_is_no_steady_step_and_no_cold_start_and_its_stalls_count_nowhere() -> None:
+    trace = TraceBuilder()
+    main, gpu = trace.thread(), trace.stream()
+    for number in range(4):
+        begin = 1000 + number * 100 + (5000 if number > 2 else 0)
+        trace.step(number, begin, 100, phase="execution" if number else "preparation")
+        trace.launched(main, gpu, call=(begin, 5), work=(begin + 10, 40))
+    trace.row("losses", ts=1310, dur=4900, collector="torch", kind="paused", severity="info", count=1, detail="export")
+    recording = trace.recording()
+    (device,) = rank_activity(recording, 0).devices
+    assert host_steps(recording, 0).phases == ("preparation", "execution", "execution", "execution")
+    cut = device_steps(recording, 0, device)
+    assert cut.phases == ("preparation", "execution", "paused", "execution")
+    assert cut.cold == (True, False, False, False)
+    assert stall_groups(recording, steady=True)["dur"].sum() == 60  # step 1 alone: step 3 ends with its operation
+    assert stall_groups(recording)["dur"].sum() > 5000
