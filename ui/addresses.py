@@ -15,6 +15,7 @@ VIEWS = {
     "source": "Source",
     "kernels": "Kernels",
     "ops": "Ops",
+    "compare": "Compare",
     "sql": "SQL",
 }
 """The views by the name that addresses use, as the navigation shows them."""

@@ -15,7 +15,20 @@ from .security import protect
 from .served import Served, labelled
 from .sql_queries import csv_route
 from .timeline_meta import TimelineTracks
-from .views import dependencies, hierarchy, kernels, memory, ops, overview, selectors, source, sql, stalls, timeline
+from .views import (
+    compare,
+    dependencies,
+    hierarchy,
+    kernels,
+    memory,
+    ops,
+    overview,
+    selectors,
+    source,
+    sql,
+    stalls,
+    timeline,
+)
 
 if TYPE_CHECKING:
     from ..profiler.recording.reader import Recording
@@ -28,6 +41,7 @@ _LAYOUTS: dict[str, Callable[[Served, Mapping[str, str]], Any]] = {
     "stalls": stalls.layout,
     "dependencies": dependencies.layout,
     "hierarchy": hierarchy.layout,
+    "compare": compare.layout,
     "memory": memory.layout,
     "source": source.layout,
     "kernels": kernels.layout,

@@ -29,11 +29,13 @@ class Served:
         recording: The recording.
         label: What people call it.
         lock: Held while something is worked out, so that two requests do not do it at once.
+        beside: The recordings that are served with it, itself among them, by their keys.
     """
 
     recording: Recording
     label: str
     lock: threading.RLock = field(default_factory=threading.RLock)
+    beside: dict[str, Served] = field(default_factory=dict, repr=False)
 
     @cached_property
     def key(self) -> str:
@@ -99,6 +101,6 @@ def labelled(recordings: Sequence[tuple[Recording, str]]) -> tuple[Served, ...]:
     """The recordings under their labels, each once."""
     found: dict[str, Served] = {}
     for recording, label in recordings:
-        served = Served(recording, label)
+        served = Served(recording, label, beside=found)
         found.setdefault(served.key, served)
     return tuple(found.values())

@@ -6,7 +6,7 @@ from typing import Any
 
 from dash.development.base_component import Component
 
-_PROPERTIES = ("id", "api", "view", "picked", "area", "theme", "filter", "command", "searches")
+_PROPERTIES = ("id", "api", "view", "picked", "area", "theme", "filter", "command", "searches", "mirror", "linked")
 
 
 class StallscopeTimeline(Component):
@@ -21,6 +21,8 @@ class StallscopeTimeline(Component):
         theme: ``dark`` or ``light``; the system's where it is not given.
         filter: Only tracks with this text in their label.
         command: What to do once: {pick, band, fit}, {view: [start, end]}, {showAll: true} or {step: 1 or -1}.
+        mirror: Whether the tracks stand upside down, so that two timelines meet in the middle.
+        linked: ``{id, shift}`` of another timeline that moves along, ``shift`` ns later in its own time.
         searches: How often the user asked for a search; rises by one each time.
     """
 

@@ -50,6 +50,7 @@ export function paintSlices(state) {
   for (const { time } of state.ticks) raster.rule(view.x(time), state.top, groundPixel(THEMES[state.theme].rule));
   const painted = [];
   state.complete = true;
+  const recorded = Math.min(view.left + view.width, view.x(view.span)) - Math.max(view.left, view.x(0));
   for (const row of state.visible) {
     if (!hasTiles(row.node)) continue;
     const top = row.pinned ? state.top : state.top + state.rows.pinnedHeight;
@@ -62,7 +63,7 @@ export function paintSlices(state) {
       painted.push({ tile, row, left, right, rows, height, top });
       if (exact) covered += right - left;
     }
-    if (covered < view.width - 1 && view.end - view.start < view.span) state.complete = false;
+    if (covered < recorded - 1) state.complete = false;
     raster.spread(row.screen + 2, rows, height, top);
   }
   raster.show();

@@ -15,7 +15,9 @@ class StallscopeTimeline extends React.Component {
 
   componentDidMount() {
     const emit = (values) => this.props.setProps?.(values);
+    const options = { mirror: this.props.mirror, slack: Boolean(this.props.linked) };
     this.timeline = new Timeline(this.place.current, api(this.props.api), {
+      move: (start, end) => this.moveLinked(start, end),
       view: (start, end) => {
         this.emitted = `${Math.round(start)}-${Math.round(end)}`;
         emit({ view: [Math.round(start), Math.round(end)] });
@@ -27,7 +29,7 @@ class StallscopeTimeline extends React.Component {
       area: (area) => emit({ area: area && { start: Math.round(area.start), end: Math.round(area.end), tracks: area.tracks } }),
       search: () => emit({ searches: (this.props.searches ?? 0) + 1 }),
       ready: () => { this.place.current?.setAttribute("data-ready", "true"); },
-    }, this.theme());
+    }, this.theme(), options);
     this.system = window.matchMedia?.("(prefers-color-scheme: light)");
     this.followSystem = () => this.timeline.setTheme(this.theme());
     this.system?.addEventListener("change", this.followSystem);
@@ -42,6 +44,12 @@ class StallscopeTimeline extends React.Component {
       return;
     }
     this.apply(before);
+  }
+
+  /** Moves the timeline that this one is linked to along, so that both show the same stretch after their own step. */
+  moveLinked(start, end) {
+    const { linked } = this.props;
+    if (linked) document.getElementById(linked.id)?.timeline?.setView(start + linked.shift, end + linked.shift, true);
   }
 
   /** Carries out what the page asked for, but never what this component told the page itself. */

@@ -35,7 +35,7 @@ export class CounterStore {
     const at = (value) => bottom - (value - node.least) * scale;
     context.fillStyle = colour;
     context.globalAlpha = theme === "dark" ? 0.45 : 0.35;
-    for (let index = Math.floor(view.start / span); index * span < view.end; index++) {
+    for (let index = Math.max(0, Math.floor(view.start / span)); index * span < Math.min(view.end, view.span); index++) {
       const tile = this.get(node.track, level, index);
       if (!tile) continue;
       const binWidth = Math.max(1, view.x(2 ** level) - view.x(0));

@@ -12,15 +12,23 @@ import { TileStore } from "./tiles.js";
 import { formatDuration, niceStep, tickBase, ticks } from "./time.js";
 import { View } from "./view.js";
 
+/** A tree of tracks upside down, so that what is first stands last. */
+function mirrored(tree) {
+  return [...tree].reverse().map((node) => (node.children ? { ...node, children: mirrored(node.children) } : node));
+}
+
 export class Timeline {
   /**
    * @param {HTMLElement} element Where to draw; fills it.
    * @param {object} source Fetches: meta(), tiles(level, index, tracks, signal), names(block), counter(track, level, index),
    *   slice(ref), near(ref, way): see api.js.
-   * @param {object} on Callbacks: view(start, end), pick(slice), area(area), search(), ready().
+   * @param {object} on Callbacks: move(start, end) while the user moves, view(start, end) where that ends, pick(slice),
+   *   area(area), search(), ready().
+   * @param {object} options mirror: the last track first, from the bottom; slack: may be moved past its ends.
    */
-  constructor(element, source, on, theme) {
+  constructor(element, source, on, theme, options = {}) {
     this.element = element;
+    this.options = options;
     this.source = source;
     this.on = on;
     this.alive = true;
@@ -56,9 +64,10 @@ export class Timeline {
     if (!this.alive) return;
     const { state } = this;
     state.meta = meta;
-    state.view = new View(meta.span);
-    state.rows = new Rows(meta.tree);
+    state.view = new View(meta.span, this.options.slack ? meta.span : 0);
+    state.rows = new Rows(this.options.mirror ? mirrored(meta.tree) : meta.tree);
     this.resize();
+    if (this.options.mirror) this.scrollBy(Infinity);
     if (this.wanted) this.setView(...this.wanted);
     this.invalidate();
   }
@@ -187,6 +196,7 @@ export class Timeline {
 
   /** Tells the page where the view came to rest, not every frame on the way. */
   settle() {
+    this.on.move?.(this.state.view.start, this.state.view.end);
     clearTimeout(this.settling);
     this.settling = setTimeout(() => this.alive && this.on.view?.(this.state.view.start, this.state.view.end), 200);
   }

@@ -6,9 +6,12 @@ export const SHORTEST_NS = 20;
 export class View {
   /**
    * @param {number} span Length of the recording, ns.
+   * @param {number} slack How far the view may reach past either end of it, ns.
    */
-  constructor(span) {
+  constructor(span, slack = 0) {
     this.span = Math.max(span, SHORTEST_NS);
+    this.low = 0 - slack;
+    this.high = this.span + slack;
     this.start = 0;
     this.end = this.span;
     this.left = 0; // first pixel of the plot
@@ -38,12 +41,12 @@ export class View {
     return this.start + ((x - this.left) / this.width) * this.length;
   }
 
-  /** Shows [start, end), kept within the recording and at least SHORTEST_NS long. Returns whether anything changed. */
+  /** Shows [start, end), kept within the recording and its slack, and at least SHORTEST_NS long. Returns whether anything changed. */
   set(start, end) {
-    const length = Math.min(this.span, Math.max(SHORTEST_NS, end - start));
+    const length = Math.min(this.high - this.low, Math.max(SHORTEST_NS, end - start));
     const middle = (start + end) / 2;
     let from = end - start >= SHORTEST_NS ? start : middle - length / 2;
-    from = Math.max(0, Math.min(this.span - length, from));
+    from = Math.max(this.low, Math.min(this.high - length, from));
     const changed = from !== this.start || from + length !== this.end;
     this.start = from;
     this.end = from + length;
@@ -53,7 +56,7 @@ export class View {
   /** Scales the length by `factor` and keeps the time under pixel `x` where it is. */
   zoom(factor, x) {
     const pivot = this.at(Math.max(this.left, Math.min(this.left + this.width, x)));
-    const length = Math.min(this.span, Math.max(SHORTEST_NS, this.length * factor));
+    const length = Math.min(this.high - this.low, Math.max(SHORTEST_NS, this.length * factor));
     const share = (pivot - this.start) / this.length;
     return this.set(pivot - share * length, pivot + (1 - share) * length);
   }

@@ -165,3 +165,14 @@ test("pin, hide, filter, move and open", () => {
   rows.move("a2", -1);
   assert.deepEqual(rows.list.slice(0, 3).map((row) => row.node.key), ["a", "a2", "a1"]);
 });
+
+test("with slack the view may reach past both ends, and no further", () => {
+  const view = new View(1000, 500);
+  view.place(0, 100);
+  view.set(-300, 200);
+  assert.deepEqual([view.start, view.end], [-300, 200]);
+  view.set(-900, -400);
+  assert.deepEqual([view.start, view.end], [-500, 0]);
+  view.set(-9000, 9000);
+  assert.deepEqual([view.start, view.end], [-500, 1500]);
+});
