@@ -35,9 +35,10 @@ def headline(step: MetricDifference, unit: Unit) -> str:
     runs = f"{found.runs_base} and {found.runs_new} runs"
     change = f"{found.ratio - 1:+.1%} in the {noun}: {duration_text(step.base)} -> {duration_text(step.new)}"
     if found.verdict == "no verdict":
-        both = "These two runs differ" if found.runs_base == found.runs_new == 1 else f"These {runs} differ"
+        both = "These two runs" if found.runs_base == found.runs_new == 1 else f"These {runs}"
+        differ = f"differ by {change}" if found.ratio != 1 else f"agree in the {noun}: {duration_text(step.base)}"
         return (
-            f"{both} by {change}. No verdict on the code: so few runs cannot tell a change from chance. "
+            f"{both} {differ}. No verdict on the code: so few runs cannot tell a change from chance. "
             f"{MINIMUM_RUNS} runs a side can, or fewer where the spread from run to run is known."
         )
     interval = f"95 % interval {found.low - 1:+.1%} to {found.high - 1:+.1%}" if found.low and found.high else ""

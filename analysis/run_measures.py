@@ -70,6 +70,8 @@ def run_measures(
     """
     told = progress or (lambda _label, _share: None)
     chosen = recording.ranks if ranks is None else ranks
+    for rank in ranks or ():
+        recording.attempts(rank)  # says which ranks there are if this is none of them
     label = name or str(recording.info.get("label") or recording.path.name)
     told(f"measuring {label}", None)
     measured = lanes(recording, chosen)
