@@ -86,6 +86,9 @@ _LOADS_CODE = re.compile(
     r"|^[a-z]\w*(?:Compile(?:Kernel|Graph|Program)|Load(?:Kernel|Graph|Program|Executable))$"
 )
 
+_COMPILER = re.compile(r"^dynamo$")
+"""The range around one call of torch.compile's compiler, what it does before and after compiling included."""
+
 FIRST_USE_NS = 1_000_000
 """A launch of a kernel that was never launched before, and that takes this long on an idle device, loads its code."""
 
@@ -148,6 +151,7 @@ def _own_causes(t: Timeline, container: Ints) -> Codes:
         ("python", _PYTHON),
         ("overhead", _OVERHEAD),
         ("runtime", ((_LOADS_CODE, "compile"),)),
+        ("op", ((_COMPILER, "compile"),)),
     ):
         rows = np.flatnonzero((t.category == CATEGORY_CODE[category]) & on_host[t.track])
         found = _by_name(t, rows, rules)

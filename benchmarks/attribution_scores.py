@@ -8,8 +8,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-Key = tuple[str, str | None, int | None]
+Place = tuple[str, str | None, int | None]
 """Cause, file name, line."""
+
+Key = tuple[str, str | None, int | None, Place | None]
+"""The same with a second sufficient cause and its line; None where a method names none."""
 
 NOISE_FACTOR = 3
 LEAST_NOISE_NS = 20_000
@@ -26,6 +29,7 @@ class Evaluation:
         methods: Per method its idle time by cause and line.
         sum_off_ns: How far our rows are from the idle time of the engine log, in all steps together.
         findings: Kind and what each would give back.
+        delay_ns: How long the training thread was ready and had no core, in all steps together.
     """
 
     idle_ns: float
@@ -33,6 +37,7 @@ class Evaluation:
     methods: dict[str, dict[Key, float]]
     sum_off_ns: int
     findings: list[tuple[str, float, str]]
+    delay_ns: int = 0
 
 
 @dataclass
@@ -44,6 +49,9 @@ class Score:
         line_ns: Under a right cause and at a line to blame, at most the truth.
         wrong_ns: Rises of other causes.
         over_ns: Under a right cause beyond the truth.
+        either_ns: As ``right_ns``, where a right second cause counts as well.
+        either_line_ns: As ``line_ns``, likewise.
+        either_wrong_ns: Rises of rows that name no right cause at all, and those of right ones beyond the truth.
         rises: Per cause how much it rose.
     """
 
@@ -51,6 +59,9 @@ class Score:
     line_ns: float
     wrong_ns: float
     over_ns: float
+    either_ns: float
+    either_line_ns: float
+    either_wrong_ns: float
     rises: dict[str, float]
 
 
@@ -104,29 +115,36 @@ def score(
         for key, value in mean_of(runs, method).items():
             rise[key] += sign * value
     by_cause: defaultdict[str, float] = defaultdict(float)
-    at_line = 0.0
-    for (cause, file, line), value in rise.items():
+    neither: defaultdict[str, float] = defaultdict(float)
+    at_line = either = either_line = 0.0
+    for (cause, file, line, second), value in rise.items():
         by_cause[cause] += value
-        if cause in causes and (file, line) in lines:
-            at_line += value
+        named = [(cause, file, line), *([second] if second else [])]
+        right_ones = [place for place in named if place[0] in causes]
+        on_line = any((place[1], place[2]) in lines for place in right_ones)
+        at_line += value if cause in causes and (file, line) in lines else 0.0
+        either += value if right_ones else 0.0
+        either_line += value if on_line else 0.0
+        neither[cause] += 0.0 if right_ones else value
     right = sum(by_cause[cause] for cause in causes)
     wrong = sum(max(0.0, value) for cause, value in by_cause.items() if cause not in causes)
-    capped = min(max(right, 0.0), truth_ns)
-    line_ns = min(max(at_line, 0.0), capped)
-    return Score(capped, line_ns, wrong, max(0.0, right - truth_ns), dict(by_cause))
+    capped, capped_either = (min(max(one, 0.0), truth_ns) for one in (right, either))
+    return Score(
+        right_ns=capped, line_ns=min(max(at_line, 0.0), capped), wrong_ns=wrong, over_ns=max(0.0, right - truth_ns),
+        either_ns=capped_either, either_line_ns=min(max(either_line, 0.0), capped_either),
+        either_wrong_ns=sum(max(0.0, value) for value in neither.values()) + max(0.0, either - truth_ns),
+        rises=dict(by_cause),
+    )  # fmt: skip
 
 
-def without_outlier(pairs: list[tuple[Evaluation, Evaluation]]) -> list[tuple[Evaluation, Evaluation]]:
-    """All pairs of repeats but the one farthest from the median, where there are at least four.
+def least_disturbed(pairs: list[tuple[Evaluation, Evaluation]]) -> list[tuple[Evaluation, Evaluation]]:
+    """All pairs of repeats but the one whose training threads waited longest for a core, where there are three or more.
 
-    Other work on the machine makes single runs much slower; a rule that is fixed beforehand keeps it from being a
-    choice which of them count.
+    Other work on the machine makes single runs much slower. Which repeat is left out depends on nothing measured here.
     """
-    if len(pairs) < 4:
+    if len(pairs) < 3:
         return pairs
-    differences = [on.idle_ns - off.idle_ns for on, off in pairs]
-    middle = statistics.median(differences)
-    worst = max(range(len(pairs)), key=lambda number: abs(differences[number] - middle))
+    worst = max(range(len(pairs)), key=lambda number: pairs[number][0].delay_ns + pairs[number][1].delay_ns)
     return pairs[:worst] + pairs[worst + 1 :]
 
 
@@ -135,7 +153,7 @@ def cell_of(
     on: list[Evaluation], off: list[Evaluation],
 ) -> Cell:  # fmt: skip
     """The cell of one mistake from its paired repeats."""
-    pairs = without_outlier(list(zip(on, off, strict=True)))
+    pairs = least_disturbed(list(zip(on, off, strict=True)))
     on, off = [pair[0] for pair in pairs], [pair[1] for pair in pairs]
     moved = statistics.fmean(max(0.0, (b.window_ns - b.idle_ns) - (a.window_ns - a.idle_ns)) for a, b in pairs)
     differences = [a.idle_ns - b.idle_ns for a, b in pairs]
@@ -166,13 +184,23 @@ def totals(cells: list[Cell], method: str) -> dict[str, Any]:
     scores = [cell.scores[method] for cell in scored]
     right = sum(one.right_ns for one in scores)
     wrong = sum(one.wrong_ns + one.over_ns for one in scores)
+    either, either_wrong = sum(one.either_ns for one in scores), sum(one.either_wrong_ns for one in scores)
     return {
         "right_cause_frac": _frac(right, truth),
         "right_line_frac": _frac(sum(one.line_ns for one in scores), truth),
         "precision_frac": _frac(right, right + wrong),
         "wrong_frac": _frac(wrong, truth),
+        "right_or_second_cause_frac": _frac(either, truth),
+        "right_or_second_line_frac": _frac(sum(one.either_line_ns for one in scores), truth),
+        "precision_with_second_frac": _frac(either, either + either_wrong),
         "mean_cell_right_frac": _frac(
             sum(_frac(c.scores[method].right_ns, c.truth_ns) or 0 for c in scored), len(scored)
+        ),
+        "mean_cell_right_or_second_frac": _frac(
+            sum(_frac(c.scores[method].either_ns, c.truth_ns) or 0 for c in scored), len(scored)
+        ),
+        "mean_cell_line_frac": _frac(
+            sum(_frac(c.scores[method].either_line_ns, c.truth_ns) or 0 for c in scored), len(scored)
         ),
         "cells": len(scored),
         "unscored": len(cells) - len(scored),

@@ -63,7 +63,8 @@ def run(workload: Workload, regime: Regime, seed: int, on: frozenset[str], folde
     ends: list[int] = []
     delays: list[int] = []
     schedule = os.open("/proc/thread-self/schedstat", os.O_RDONLY)
-    with stallscope.profile(folder / "recording", label=f"{workload.name} {regime.name}", force=True) as prof:
+    label = f"{workload.name} {regime.name}"
+    with stallscope.profile(folder / "recording", label=label, detail=workload.detail, force=True) as prof:
 
         def end_of_step() -> None:
             prof.step()

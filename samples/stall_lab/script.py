@@ -59,7 +59,7 @@ class $state:
 def $train(state, steps, end_of_step):
     device, folder, model = state.device, state.folder, state.model
     loader = DataLoader($dataset(steps), batch_size=None, num_workers=$workers)
-    for batch in loader:
+    for batch in loader:$loop_mark
         state.number += 1
         x = batch.pin_memory().to(device, non_blocking=True)
         {copy}
@@ -125,6 +125,7 @@ def drawn_values(workload: Workload, regime: Regime, seed: int) -> dict[str, Any
         "data_module": words[0] + "_data", "train_module": words[1] + "_run", "model": words[2].title() + "Net",
         "dataset": words[3].title() + "Set", "state": words[4].title() + "State", "train": "train_" + words[5],
         "helper": words[6], "other": words[7], "width": WIDTH, "batch": BATCH, "depth": rng.randint(7, 9), "workers": 0,
+        "loop_mark": "",
     }  # fmt: skip
     values["position"] = rng.randrange(1, values["depth"] - 1)
     values.update(workload.draw(rng, regime))
@@ -136,6 +137,9 @@ def drawn_values(workload: Workload, regime: Regime, seed: int) -> dict[str, Any
 def write_script(workload: Workload, regime: Regime, seed: int, on: frozenset[str], folder: Path) -> Script:
     """Writes both files into ``folder``, with the injections in ``on``."""
     values = drawn_values(workload, regime, seed)
+    for injection in workload.injections:
+        chosen = 0 if injection.name in on else 1
+        values.update({name: pair[chosen] for name, pair in injection.switched.items()})
     slots = _slots(workload, on)
     if regime.synchronizes:
         slots["end"].append("torch.accelerator.synchronize()  #! sync")

@@ -39,6 +39,7 @@ class Injection:
         slots: The code, by slot.
         draw: Draws the values that its code needs.
         settings: Of the simulated accelerator while it is on.
+        switched: Drawn values that it overrides, as (with it, without).
     """
 
     name: str
@@ -46,6 +47,7 @@ class Injection:
     slots: Mapping[str, Code]
     draw: Callable[[random.Random, Regime], dict[str, Any]] = lambda rng, regime: {}
     settings: Mapping[str, int] = field(default_factory=dict)
+    switched: Mapping[str, tuple[Any, Any]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +63,7 @@ class Workload:
         settings: Of the simulated accelerator in any case.
         regimes: Those that it makes sense in.
         steps: Steps that are measured.
+        detail: Of the recording: where Python stacks would cost more than the mistake, ``low``.
     """
 
     name: str
@@ -71,6 +74,7 @@ class Workload:
     settings: Mapping[str, int] = field(default_factory=dict)
     regimes: tuple[str, ...] = ("ahead", "balanced", "sync")
     steps: int = 12
+    detail: str = "normal"
 
 
 def delay_ms(rng: random.Random, regime: Regime) -> float:

@@ -19,8 +19,9 @@ def scores(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     sys.modules.pop("attribution_scores")
 
 
-def run(scores, idle, said, window=None):
-    return scores.Evaluation(idle, window or 100e6 + idle, {"ours": said}, 0, [("input", idle, "")])
+def run(scores, idle, said, window=None, delay=0):
+    named = {key if len(key) == 4 else (*key, None): value for key, value in said.items()}
+    return scores.Evaluation(idle, window or 100e6 + idle, {"ours": named}, 0, [("input", idle, "")], delay)
 
 
 LINE = ("data.py", 7)
@@ -56,8 +57,9 @@ def test_what_is_beyond_the_truth_is_wrong_and_not_right(scores) -> None:
 
 
 def test_a_truth_within_the_noise_is_not_scored(scores) -> None:
-    off = [run(scores, 0, {}) for _ in range(3)]
-    found = cell(scores, [run(scores, idle, {}) for idle in (1e6, 2e6, 3e6)], off)
+    off = [run(scores, 0, {}) for _ in range(4)]
+    on = [run(scores, idle, {}, delay=delay) for idle, delay in ((1e6, 0), (2e6, 0), (9e6, 5), (3e6, 0))]
+    found = cell(scores, on, off)
     assert found.noise_ns == 1e6
     assert not found.scored
     assert scores.totals([found], "ours") | {"cells": 0, "unscored": 1} == scores.totals([found], "ours")
@@ -70,10 +72,23 @@ def test_device_work_that_is_gone_is_taken_off(scores) -> None:
     assert (found.moved_ns, found.truth_ns, found.gain_ns) == (2e6, 3e6, 3e6)
 
 
-def test_of_four_pairs_the_farthest_is_left_out(scores) -> None:
+def test_of_three_pairs_the_most_disturbed_is_left_out(scores) -> None:
     off = [run(scores, 0, {}) for _ in range(4)]
     said = [{("input", *LINE): idle} for idle in (5e6, 6e6, 90e6, 7e6)]
-    found = cell(scores, [run(scores, sum(one.values()), one) for one in said], off)
+    on = [run(scores, sum(one.values()), one, delay=delay) for one, delay in zip(said, (3, 1, 8, 0), strict=True)]
+    found = cell(scores, on, off)
     assert found.truth_ns == 6e6
     assert found.noise_ns == 1e6
     assert found.scores["ours"].line_ns == 6e6
+
+
+def test_a_second_cause_counts_beside_the_root(scores) -> None:
+    """10 ms are true: 4 have the right root, 5 more name it second and at its line, 1 does not at all."""
+    second = ("input", *LINE)
+    said = {(*second, None): 4e6, ("python", "a.py", 1, second): 5e6, ("python", "a.py", 1, None): 1e6}
+    found = cell(scores, [run(scores, 10e6, said)] * 2, [run(scores, 0, {})] * 2)
+    one = found.scores["ours"]
+    assert (one.right_ns, one.either_ns, one.either_line_ns) == (4e6, 9e6, 9e6)
+    assert (one.wrong_ns, one.either_wrong_ns) == (6e6, 1e6)
+    total = scores.totals([found], "ours")
+    assert (total["right_or_second_cause_frac"], total["precision_with_second_frac"]) == (0.9, 0.9)

@@ -9,6 +9,9 @@ from . import (
     clean,
     clean_full_queue,
     clean_hidden_loader,
+    cold_compile,
+    compute_stream_copy,
+    copy_and_loop,
     fallback_backward,
     fallback_forward,
     garbage_collection,
@@ -24,14 +27,16 @@ from . import (
     side_stream,
     slow_loader,
     tiny_kernels,
+    too_few_workers,
 )
 
 WORKLOADS: dict[str, Workload] = {
     module.WORKLOAD.name: module.WORKLOAD
     for module in (
-        slow_loader, fallback_forward, fallback_backward, item_end, item_middle, print_tensor, recompile, new_shapes,
-        pageable_copy, tiny_kernels, python_loop, garbage_collection, checkpoint, allocator_flush, side_stream,
-        loader_and_item, python_and_fallback, clean, clean_hidden_loader, clean_full_queue,
+        slow_loader, too_few_workers, fallback_forward, fallback_backward, item_end, item_middle, print_tensor,
+        recompile, cold_compile, new_shapes, pageable_copy, compute_stream_copy, side_stream, tiny_kernels, python_loop,
+        garbage_collection, checkpoint, allocator_flush, loader_and_item, python_and_fallback, copy_and_loop, clean,
+        clean_hidden_loader, clean_full_queue,
     )
 }  # fmt: skip
 """Every workload by name."""

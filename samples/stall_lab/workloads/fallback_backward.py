@@ -5,7 +5,7 @@ from __future__ import annotations
 from ..workload import Code, Injection, Workload, gated
 
 # Each has a kernel for the forward pass only. The op is small, as in ``fallback_forward``.
-OPS = ("nn.functional.hardsigmoid(gate)", "nn.functional.softshrink(gate)")
+OPS = ("nn.functional.hardsigmoid(gate)", "nn.functional.softshrink(gate)", "torch.lgamma(torch.exp(gate))")
 FALLBACK = Injection(
     "fallback",
     ("cpu_fallback",),

@@ -19,4 +19,6 @@ RECOMPILE = Injection(
     },
     lambda rng, regime: {"columns": rng.randint(2, 30)},
 )
-WORKLOAD = Workload("recompile", "a compiled function gets another shape in every step", (RECOMPILE,), steps=6)
+WORKLOAD = Workload(
+    "recompile", "a compiled function gets another shape in every step", (RECOMPILE,), steps=6, detail="low"
+)

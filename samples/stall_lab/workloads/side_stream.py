@@ -4,21 +4,21 @@ from __future__ import annotations
 
 from ..workload import Code, Injection, Workload
 
-_COPY = """
+COPY_ASIDE = """
 with state.$other:
     state.$helper = state.pinned.to(device, non_blocking=True)"""
-_READY = "self.$other = torch.Stream(device)\nself.pinned = torch.zeros($count).pin_memory()\nself.$helper = None"
+READY = "self.$other = torch.Stream(device)\nself.pinned = torch.zeros($count).pin_memory()\nself.$helper = None"
 WAIT = Injection(
     "wait",
     ("dependency", "copy"),
     {
-        "prepare": Code(_READY, _READY),
+        "prepare": Code(READY, READY),
         "copy": Code(
-            "state.$other.wait_stream(torch.accelerator.current_stream())" + _COPY + "  #!\n"
+            "state.$other.wait_stream(torch.accelerator.current_stream())" + COPY_ASIDE + "  #!\n"
             "torch.accelerator.current_stream().wait_stream(state.$other)  #!",
             "torch.accelerator.current_stream().wait_stream(state.$other)",
         ),
-        "between": Code("", _COPY.strip("\n")),
+        "between": Code("", COPY_ASIDE.strip("\n")),
     },
     lambda rng, regime: {"count": rng.randint(2, 4) * 1_000_000},
 )
