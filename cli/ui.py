@@ -25,7 +25,7 @@ _NEEDED = ("dash", "dash_ag_grid", "waitress")
     examples=(
         ("Look at a trace in the browser", "stallscope ui trace.json.gz"),
         ("On a server without a display; the command says how to reach it", "stallscope ui runs/today --no-browser"),
-        ("Several recordings in one browser", "stallscope ui runs/monday runs/today"),
+        ("All recordings of a folder in one browser", "stallscope ui runs"),
     ),
 )
 @sources_argument
@@ -38,10 +38,10 @@ _NEEDED = ("dash", "dash_ag_grid", "waitress")
 )
 @click.option("--no-browser", is_flag=True, help="Do not open a browser.")
 def command(sources: tuple[Path, ...], port: int, host: str, no_browser: bool) -> None:
-    """Show recordings in the browser: overview, timeline, stalls and source.
+    """Show recordings in the browser: what to do, the timeline, stalls, memory, source, tables, SQL.
 
-    The server listens on this machine only, and serves nothing but the recordings. Several recordings
-    each get their own place; several trace files of one job are one recording.
+    The server listens on this machine only, and serves nothing but the recordings. Several recordings,
+    or a folder of them, are listed first; several trace files of one job are one recording.
     """
     _must_have_extra()
     import waitress
@@ -72,18 +72,51 @@ def _must_have_extra() -> None:
 
 
 def _recordings(sources: tuple[Path, ...]) -> list[tuple[Recording, str]]:
-    """Each recording named, with its label; trace files together are one."""
+    """Each recording that is named or lies in a folder that is, with its label; trace files together are one.
+
+    Raises:
+        UsageError: None can be opened.
+    """
+    from ..profiler.recording.errors import StallscopeError, UsageError
     from ..profiler.recording.layout import is_recording
     from .opening import existing, opened, source_name
 
-    folders = [path for path in existing(sources) if path.is_dir() and is_recording(path)]
-    traces = tuple(path for path in sources if path not in folders)
-    groups = [(path,) for path in folders] + ([traces] if traces else [])
-    found = []
+    groups: list[tuple[Path, ...]] = []
+    traces: list[Path] = []
+    for path in existing(sources):
+        inside = [path] if not path.is_dir() or is_recording(path) else _inside(path)
+        if path.is_dir() and (inside or is_recording(path)):
+            groups += [(one,) for one in inside]
+        else:
+            traces.append(path)
+    groups += [tuple(traces)] if traces else []
+    found: list[tuple[Recording, str]] = []
     for group in groups:
-        recording = opened(group)
-        found.append((recording, str(recording.info.get("label") or source_name(group))))
+        try:
+            recording = opened(group)
+        except StallscopeError as error:
+            if len(groups) == 1:
+                raise
+            click.echo(f"Left out {source_name(group)}: {error.message}", err=True)
+            continue
+        found.append((recording, _label(recording, source_name(group), several=len(groups) > 1)))
+    if not found:
+        raise UsageError("none of the recordings can be opened.")
     return found
+
+
+def _inside(folder: Path) -> list[Path]:
+    """The recordings in a folder and in its folders, by name."""
+    from ..profiler.recording.layout import is_recording
+
+    below = [*folder.iterdir(), *folder.glob("*/*")]
+    return sorted(path for path in below if path.is_dir() and is_recording(path))
+
+
+def _label(recording: Recording, name: str, *, several: bool) -> str:
+    """The recording's label, with the name of its folder where there are several: labels may be the same."""
+    label = str(recording.info.get("label") or "")
+    return f"{label} ({name})" if label and several and label != name else label or name
 
 
 def _listener(host: str, port: int) -> socket.socket:

@@ -29,6 +29,7 @@ from .views import (
     stalls,
     timeline,
 )
+from .views import recordings as recording_list
 
 if TYPE_CHECKING:
     from ..profiler.recording.reader import Recording
@@ -49,6 +50,9 @@ _LAYOUTS: dict[str, Callable[[Served, Mapping[str, str]], Any]] = {
     "sql": sql.layout,
 }
 """What makes the page of each view in ``VIEWS``."""
+
+_LIST = "recordings"
+"""The view of all recordings, which is first where there are several."""
 
 
 def create_app(
@@ -82,6 +86,7 @@ def create_app(
     app.layout = _shell
     _register_pages(app, served)
     selectors.register(app, served)
+    recording_list.register(app)
     timeline.register(app, tracks)
     stalls.register(app, served)
     dependencies.register(app)
@@ -111,7 +116,9 @@ def _register_pages(app: dash.Dash, served: Mapping[str, Served]) -> None:
     def show(search: str | None) -> tuple[Any, Any]:
         query = parsed(search)
         chosen = served.get(query.get("recording", "")) or next(iter(served.values()))
-        view = query.get("view", "overview")
+        view = query.get("view", "overview" if len(served) == 1 or "recording" in query else _LIST)
+        if view == _LIST:
+            return _bar(served, chosen, view, query), recording_list.layout(served, query)
         view = view if view in _LAYOUTS else "overview"
         return _bar(served, chosen, view, query), _LAYOUTS[view](chosen, query)
 
@@ -123,12 +130,10 @@ def _bar(served: Mapping[str, Served], chosen: Served, view: str, query: Mapping
     ]
     statuses = {chosen.status(rank) for rank in chosen.recording.ranks}
     badge = [html.Span(", ".join(sorted(statuses)), className="badge")] if statuses != {"completed"} else []
-    others = [
-        dcc.Link(
-            one.label, href=address(view, {"recording": key}), className="chip chosen" if one is chosen else "chip"
-        )
-        for key, one in served.items()
-    ]
-    label: list[Any] = others if len(served) > 1 else [html.Span(chosen.label, className="label", title=chosen.label)]
+    label: list[Any] = [html.Span(chosen.label, className="label", title=chosen.label)]
+    if len(served) > 1:
+        others = dcc.Link(f"{len(served)} recordings", href=address(_LIST, query), className="chip")
+        label = [html.Span(className="label"), others] if view == _LIST else [*label, others]
     brand = html.Span("stallscope", className="brand")
-    return [brand, html.Nav(links, className="views"), *label, *badge, *selectors.selectors(chosen, query)]
+    scope = [] if view == _LIST else [*badge, *selectors.selectors(chosen, query)]
+    return [brand, html.Nav(links, className="views"), *label, *scope]
