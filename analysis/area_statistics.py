@@ -7,6 +7,7 @@ lies in the area. Pieces of a device's band count with what lies inside only.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Literal
 
 import numpy as np
 import pandas as pd
@@ -39,32 +40,38 @@ def entries_within(index: TileIndex, tracks: Sequence[int], start: int, end: int
     return np.concatenate(found)
 
 
-def area_statistics(index: TileIndex, tracks: Sequence[int], start: int, end: int) -> pd.DataFrame:
-    """The slices of an area by name.
+def area_statistics(
+    index: TileIndex, tracks: Sequence[int], start: int, end: int, *, by: Literal["name", "category"] = "name"
+) -> pd.DataFrame:
+    """The slices of an area by name, or by category.
 
     Args:
         index: The index of the recording.
         tracks: Numbers of tracks in ``index.tracks``.
         start: Where the area begins, ns.
         end: Where it ends, ns.
+        by: What makes a row: a name with its category, or a category alone.
 
     Returns:
-        One row per name and category, the most time inside first: name, category, count, total_ns (of whole slices),
-        inside_ns, mean_ns (float), p50_ns, p99_ns, min_ns, max_ns, longest (the entry of the longest slice).
+        One row per name and category, the most time inside first: name ("" by category), category, count, total_ns (of
+        whole slices), inside_ns, mean_ns (float), p50_ns, p99_ns, min_ns, max_ns, longest (the entry of the longest
+        slice).
     """
     entries = entries_within(index, tracks, start, end)
     categories = list(CATEGORY_CODE)
     starts, ends = np.asarray(index.start[entries]), np.asarray(index.end[entries])
-    key = index.name[entries].astype(np.int64) * len(categories) + index.category[entries]
+    name = index.name[entries].astype(np.int64) if by == "name" else np.zeros(len(entries), dtype=np.int64)
+    key = name * len(categories) + index.category[entries]
     groups, group = np.unique(key, return_inverse=True)
     dur = ends - starts
     inside = np.minimum(ends, end) - np.maximum(starts, start)
     statistics = group_statistics(group, dur, len(groups))
     order = np.lexsort((-dur, group))
     longest = entries[order][np.searchsorted(group[order], np.arange(len(groups)))]
+    codes = (groups // len(categories)).tolist()
     frame = pd.DataFrame(
         {
-            "name": [index.names[code] for code in (groups // len(categories)).tolist()],
+            "name": [index.names[code] if by == "name" else "" for code in codes],
             "category": texts(categories, groups % len(categories)),
             "count": statistics.count,
             "total_ns": statistics.total,
@@ -78,6 +85,38 @@ def area_statistics(index: TileIndex, tracks: Sequence[int], start: int, end: in
         }
     )
     return frame.sort_values("inside_ns", ascending=False, kind="stable", ignore_index=True)
+
+
+def area_histogram(index: TileIndex, tracks: Sequence[int], start: int, end: int) -> pd.DataFrame:
+    """How many slices of an area are how long.
+
+    Args:
+        index: The index of the recording.
+        tracks: Numbers of tracks in ``index.tracks``.
+        start: Where the area begins, ns.
+        end: Where it ends, ns.
+
+    Returns:
+        One row per doubling of the length, from that of the shortest slice to that of the longest, empty ones between
+        them included: low_ns (from), high_ns (to, exclusive), count, total_ns (of whole slices). Slices without length
+        are the row from 0 to 1.
+    """
+    entries = entries_within(index, tracks, start, end)
+    dur = np.asarray(index.end[entries]) - np.asarray(index.start[entries])
+    # A length's number of binary digits: exact, where a logarithm would round at the powers of two.
+    octave = np.frexp(dur.astype(np.float64))[1].astype(np.int64)
+    octave -= (np.left_shift(1, np.maximum(octave - 1, 0)) > dur) & (dur > 0)
+    first, last = (int(octave.min()), int(octave.max())) if len(octave) else (0, -1)
+    size = last - first + 1
+    numbers = np.arange(first, last + 1)
+    return pd.DataFrame(
+        {
+            "low_ns": np.where(numbers > 0, np.left_shift(1, np.maximum(numbers - 1, 0)), 0),
+            "high_ns": np.left_shift(1, numbers),
+            "count": np.bincount(octave - first, minlength=size)[:size] if size else np.zeros(0, dtype=np.int64),
+            "total_ns": group_sum(octave - first, dur, size),
+        }
+    )
 
 
 def area_states(bands: DeviceBands, start: int, end: int, tracks: Sequence[int] | None = None) -> pd.DataFrame:

@@ -10,6 +10,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from .collective_parts import collective_parts
 from .source_position import SourceLine, python_line, stack_lines
 from .stalls import stalls
 from .timeline import memoized
@@ -61,7 +62,7 @@ def slice_facts(
     if not rows.num_rows:
         return None
     fields = {name: value for name, value in rows.slice(0, 1).to_pylist()[0].items() if value is not None}
-    arrows = _arrows(recording, rank, slice_id)
+    arrows = [*_arrows(recording, rank, slice_id), *_peers(recording, slice_id, str(fields["category"]))]
     shown = tuple(Arrow(*row) for row in arrows[:most_arrows])
     return SliceFacts(fields, _stack(recording, fields), shown, len(arrows))
 
@@ -133,6 +134,19 @@ def _arrows(recording: Recording, rank: int, slice_id: int) -> list[tuple[int, i
         low, high = np.searchsorted(ends[order], [slice_id, slice_id + 1])
         found += order[low:high].tolist()
     return [(int(source[n]), int(target[n]), kind[n].as_py()) for n in dict.fromkeys(found)]
+
+
+def _peers(recording: Recording, slice_id: int, category: str) -> list[tuple[int, int, str]]:
+    """From a part of a collective to the parts of the other ranks, from the device's to the devices'."""
+    if category != "collective" or len(recording.ranks) < 2:
+        return []
+    parts = collective_parts(recording)
+    for ids in (parts.device_slice_id, parts.slice_id):
+        mine = np.flatnonzero(ids == slice_id)
+        if len(mine):
+            others = ids[(parts.match == parts.match[mine[0]]) & (ids >= 0) & (ids != slice_id)]
+            return [(slice_id, other, "collective") for other in others.tolist()]
+    return []
 
 
 def _ends(recording: Recording, rank: int) -> tuple[Any, Any, pa.ChunkedArray, Any, Any]:

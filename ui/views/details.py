@@ -8,7 +8,7 @@ from typing import Any
 from dash import dcc, html
 
 from ...analysis.causes import CAUSES
-from ...analysis.slice_facts import slice_facts, stall_facts, stalls_resting_on
+from ...analysis.slice_facts import SliceFacts, slice_facts, stall_facts, stalls_resting_on
 from ...analysis.slice_search import entry_of_slice
 from ...analysis.source_position import SourceLine
 from ..addresses import address
@@ -62,9 +62,38 @@ def _slice_details(served: Served, picked: dict[str, Any], rank: int, query: Que
             words_of_stall = f"{duration(row['dur'])} {row['root_cause'].replace('_', ' ')}"
             parts.append(_jump(f"Stall: {words_of_stall}", entry, band=True))
     parts.append(facts(words))
-    if known.arrow_count:
-        parts.append(html.P(f"Arrows: {known.arrow_count}; [ and ] follow them.", className="note"))
+    parts += _arrows(served, known, slice_id)
     return [*parts, *_stack(known.stack, rank, query), *_arguments(fields.get("args"))]
+
+
+_MOST_ARROWS = 8
+
+_ARROW_WORDS = {
+    ("launch", True): "launched",
+    ("launch", False): "launched by",
+    ("forward_backward", True): "its backward op",
+    ("forward_backward", False): "its forward op",
+    ("collective", True): "on another rank",
+}
+"""What the other end of an arrow is to the slice at its beginning (True) or end (False); else the arrow's kind."""
+
+
+def _arrows(served: Served, known: SliceFacts, slice_id: int) -> list[Any]:
+    """What the slice's arrows lead to and come from, to go to."""
+    jumps = []
+    for arrow in known.arrows[:_MOST_ARROWS]:
+        begins = arrow.from_slice_id == slice_id
+        entry = entry_of_slice(served.index, arrow.to_slice_id if begins else arrow.from_slice_id)
+        if entry is not None:
+            words = _ARROW_WORDS.get(
+                (arrow.kind, begins), f"{'to' if begins else 'from'}, {arrow.kind.replace('_', ' ')}"
+            )
+            name = served.index.names[int(served.index.name[entry])]
+            jumps.append(_jump(f"{words}: {name[:90]}", entry, band=False))
+    if not jumps:
+        return []
+    more = f" of {known.arrow_count}" if known.arrow_count > len(jumps) else ""
+    return [html.H3(f"Arrows: {len(jumps)}{more}; [ and ] follow them"), html.Div(jumps, className="jumps")]
 
 
 _SAID = frozenset({"name", "dur", "ts", "category", "args", "track_id", "kind", "lane", "depth", "segment_id"})

@@ -9,7 +9,7 @@ import dash
 import pandas as pd
 from dash import ALL, Input, Output, State, dcc, html
 
-from ...analysis.area_statistics import area_states, area_statistics
+from ...analysis.area_statistics import area_histogram, area_states, area_statistics
 from ...analysis.slice_search import entry_of_slice, search_slices
 from ..addresses import parsed
 from ..scope import Query, step_window
@@ -213,8 +213,9 @@ def _area(tracks: TimelineTracks, marked: dict[str, Any]) -> list[Any]:
     bands = [number - tracks.first_band for number in numbers if tracks.first_band <= number < tracks.first_counter]
     head = html.H2(f"Area: {duration(end - start)}")
     parts: list[Any] = [head]
+    small: list[Any] = []
     if bands:
-        parts.append(_states(area_states(served.bands, start, end, bands), (end - start) * len(bands)))
+        small.append(_states(area_states(served.bands, start, end, bands), (end - start) * len(bands)))
     frame = area_statistics(served.index, slices, start, end)
     if len(frame):
         rows = records(frame.head(_MOST_AREA_ROWS))
@@ -222,8 +223,16 @@ def _area(tracks: TimelineTracks, marked: dict[str, Any]) -> list[Any]:
             f"{int(frame['count'].sum()):,} slices, {len(frame):,} names; choose one to go to its longest.",
             className="note",
         )
-        parts += [total, grid("area-grid", _AREA_COLUMNS, rows, height="210px")]
-    elif not bands:
+        small.append(_categories(area_statistics(served.index, slices, start, end, by="category")))
+        small.append(_histogram(area_histogram(served.index, slices, start, end)))
+        parts += [
+            html.Div(small, className="area-parts"),
+            total,
+            grid("area-grid", _AREA_COLUMNS, rows, height="210px"),
+        ]
+    elif small:
+        parts += small
+    else:
         parts.append(html.P("No slice lies in it.", className="note"))
     return parts
 
@@ -234,6 +243,40 @@ def _states(frame: pd.DataFrame, whole: int) -> html.Table:
         for row in frame.to_dict("records")
     ]
     return table(["state", "time", "share", "pieces"], rows, numbers=(1, 2, 3))
+
+
+def _categories(frame: pd.DataFrame) -> html.Table:
+    rows = [
+        [
+            row["category"],
+            duration(row["inside_ns"]),
+            f"{row['count']:,}",
+            duration(row["p50_ns"]),
+            duration(row["p99_ns"]),
+        ]
+        for row in frame.to_dict("records")
+    ]
+    return table(["category", "time", "count", "p50", "p99"], rows, numbers=(1, 2, 3, 4))
+
+
+def _histogram(frame: pd.DataFrame) -> html.Figure:
+    """Bars of how many slices are how long, each twice as long as the one before."""
+    most = max(int(frame["count"].max()), 1)
+    bars = []
+    for row in frame.to_dict("records"):
+        span = f"{duration(row['low_ns'])} to {duration(row['high_ns'])}"
+        title = f"{span}: {row['count']:,} slices, {duration(row['total_ns'])} in all"
+        height = f"{max(100 * row['count'] / most, 2 if row['count'] else 0):.1f}%"
+        bars.append(html.Div(html.Div(style={"height": height}), title=title, className="histogram-bar"))
+    ends = [html.Span(duration(frame["low_ns"].iloc[0])), html.Span(duration(frame["high_ns"].iloc[-1]))]
+    return html.Figure(
+        [
+            html.Figcaption("how long they are"),
+            html.Div(bars, className="histogram-bars"),
+            html.Div(ends, className="histogram-ends"),
+        ],
+        className="histogram",
+    )
 
 
 def _number(text: str | None) -> int | None:

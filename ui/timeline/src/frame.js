@@ -102,25 +102,29 @@ export function drawRail(state) {
   context.fillRect(RAIL - 1, state.top, 1, state.height - state.top);
 }
 
-/** The screen position of an end of an arrow or of a picked slice; null where its row is not visible. */
-export function placeOf(state, { track, row: line, time }) {
-  const row = state.visible.find((one) => one.node.track === track);
-  if (!row) return null;
-  const height = rowHeight(row.node);
-  const shown = Math.max(1, Math.floor((row.height - 4) / height));
-  return { x: state.view.x(time), y: row.screen + 2 + (Math.min(line, shown - 1) + 0.5) * height };
+/** The screen positions of an end of an arrow or of a picked slice: one for each visible row that shows its track. */
+export function placesOf(state, { track, row: line, time }) {
+  return state.visible.filter((one) => one.node.track === track && !covered(state, one)).map((row) => {
+    const height = rowHeight(row.node);
+    const shown = Math.max(1, Math.floor((row.height - 4) / height));
+    return { x: state.view.x(time), y: row.screen + 2 + (Math.min(line, shown - 1) + 0.5) * height };
+  });
 }
 
+/** Whether a row lies behind the pinned ones. */
+const covered = (state, row) => !row.pinned && row.screen + row.height / 2 < state.top + state.rows.pinnedHeight;
+
 function outline(state, one, colour, width) {
-  const place = placeOf(state, { ...one, time: one.start });
-  if (!place) return;
-  const left = Math.max(state.view.left, place.x);
-  const right = Math.min(state.view.left + state.view.width, state.view.x(one.end));
-  if (right < state.view.left || left > state.view.left + state.view.width) return;
+  const { context, view } = state;
   const height = one.height ?? 15;
-  state.context.strokeStyle = colour;
-  state.context.lineWidth = width;
-  state.context.strokeRect(Math.round(left) - 0.5, place.y - height / 2, Math.max(3, right - left) + 1, height - 1);
+  context.strokeStyle = colour;
+  context.lineWidth = width;
+  for (const place of placesOf(state, { ...one, time: one.start })) {
+    const left = Math.max(view.left, place.x);
+    const right = Math.min(view.left + view.width, view.x(one.end));
+    if (right < view.left || left > view.left + view.width) continue;
+    context.strokeRect(Math.round(left) - 0.5, place.y - height / 2, Math.max(3, right - left) + 1, height - 1);
+  }
 }
 
 /** Arrows of the picked slice, outlines of what is picked, hovered and highlighted, the area, and marks. */
@@ -160,23 +164,27 @@ function drawArrows(state, theme) {
   context.strokeStyle = theme.accent;
   context.fillStyle = theme.accent;
   context.lineWidth = 1.25;
+  context.globalAlpha = 0.85;
+  // A pinned track is shown twice: arrows lead to both of its rows.
   for (const arrow of state.picked?.arrows ?? []) {
-    const from = placeOf(state, arrow.from);
-    const to = placeOf(state, arrow.to);
-    if (!from || !to) continue;
-    const bend = Math.max(20, Math.abs(to.x - from.x) / 3);
-    context.globalAlpha = 0.85;
-    context.beginPath();
-    context.moveTo(from.x, from.y);
-    context.bezierCurveTo(from.x + bend, from.y, to.x - bend, to.y, to.x, to.y);
-    context.stroke();
-    context.beginPath();
-    context.moveTo(to.x, to.y);
-    context.lineTo(to.x - 6, to.y - 3.5);
-    context.lineTo(to.x - 6, to.y + 3.5);
-    context.fill();
-    context.globalAlpha = 1;
+    for (const from of placesOf(state, arrow.from)) {
+      for (const to of placesOf(state, arrow.to)) drawArrow(context, from, to);
+    }
   }
+  context.globalAlpha = 1;
+}
+
+function drawArrow(context, from, to) {
+  const bend = Math.max(20, Math.abs(to.x - from.x) / 3);
+  context.beginPath();
+  context.moveTo(from.x, from.y);
+  context.bezierCurveTo(from.x + bend, from.y, to.x - bend, to.y, to.x, to.y);
+  context.stroke();
+  context.beginPath();
+  context.moveTo(to.x, to.y);
+  context.lineTo(to.x - 6, to.y - 3.5);
+  context.lineTo(to.x - 6, to.y + 3.5);
+  context.fill();
 }
 
 function measure(state, theme) {

@@ -2,8 +2,7 @@
 
 const MOVES = { w: "in", s: "out", a: "left", d: "right", arrowleft: "left", arrowright: "right", arrowup: "up", arrowdown: "down" };
 
-/** What each key does, for the help and for screen readers. */
-export const HELP = [
+const HELP = [
   ["W / S", "zoom in, zoom out at the pointer"],
   ["A / D, ← / →", "earlier, later (hold to go faster)"],
   ["↑ / ↓", "scroll the tracks"],
@@ -16,9 +15,27 @@ export const HELP = [
   ["[ / ]", "back, forward along the arrows of the picked slice"],
   [", / .", "slice before, after on the same row"],
   ["N / P", "next, previous step"],
+  ["shift + ↑ / ↓", "move the track under the pointer up, down"],
+  ["U", "show hidden tracks again"],
   ["Esc", "clear"],
   ["?", "this help"],
+  ["click a name", "open, close"],
+  ["shift + click a name", "pin"],
+  ["alt + click a name", "hide"],
 ];
+
+/** A hidden box that says what each key does. */
+export function helpBox() {
+  const box = document.createElement("div");
+  box.className = "timeline-help";
+  box.hidden = true;
+  const list = box.appendChild(document.createElement("dl"));
+  for (const [keys, meaning] of HELP) {
+    list.appendChild(document.createElement("dt")).textContent = keys;
+    list.appendChild(document.createElement("dd")).textContent = meaning;
+  }
+  return box;
+}
 
 export class Keyboard {
   /** @param {Record<string, () => void>} once Actions by key, lower case. */
@@ -31,7 +48,11 @@ export class Keyboard {
   down(event) {
     if (event.ctrlKey || event.metaKey || event.altKey) return;
     const key = event.key.toLowerCase();
-    if (MOVES[key]) {
+    const shifted = event.shiftKey && this.once[`shift+${key}`];
+    if (shifted) {
+      event.preventDefault();
+      shifted();
+    } else if (MOVES[key]) {
       event.preventDefault();
       if (!this.held.has(MOVES[key])) this.held.set(MOVES[key], performance.now());
       this.wake();

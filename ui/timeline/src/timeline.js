@@ -3,7 +3,7 @@
 import { drawCounter, drawLabels, drawLosses, drawSteps, hit, paintSlices, wantTiles } from "./body.js";
 import { CounterStore } from "./counters.js";
 import { OVERVIEW, RAIL, RULER, drawOverlays, drawOverview, drawRail, drawRuler } from "./frame.js";
-import { HELP, Keyboard } from "./keyboard.js";
+import { Keyboard, helpBox } from "./keyboard.js";
 import { NameStore } from "./names.js";
 import { Pointer } from "./pointer.js";
 import { Raster, rowHeight } from "./raster.js";
@@ -37,7 +37,7 @@ export class Timeline {
     this.tip = element.appendChild(document.createElement("div"));
     this.tip.className = "timeline-tip";
     this.tip.hidden = true;
-    this.help = this.buildHelp();
+    this.help = element.appendChild(helpBox());
     this.spoken = element.appendChild(document.createElement("div"));
     this.spoken.className = "timeline-spoken";
     this.spoken.setAttribute("aria-live", "polite");
@@ -376,19 +376,8 @@ export class Timeline {
       f: () => this.fitNext(), m: () => this.mark(), "/": () => this.on.search?.(), "[": () => this.follow(false),
       "]": () => this.follow(true), ",": () => this.pickNear(-1), ".": () => this.pickNear(1), n: () => this.stepBy(1),
       p: () => this.stepBy(-1), escape: () => this.clear(), "?": () => { this.help.hidden = !this.help.hidden; },
+      u: () => this.showAll(), "shift+arrowup": () => this.moveTrack(-1), "shift+arrowdown": () => this.moveTrack(1),
     };
-  }
-
-  buildHelp() {
-    const box = this.element.appendChild(document.createElement("div"));
-    box.className = "timeline-help";
-    box.hidden = true;
-    const list = box.appendChild(document.createElement("dl"));
-    for (const [keys, meaning] of [...HELP, ["click a name", "open, close"], ["shift + click a name", "pin"], ["alt + click a name", "hide"]]) {
-      list.appendChild(document.createElement("dt")).textContent = keys;
-      list.appendChild(document.createElement("dd")).textContent = meaning;
-    }
-    return box;
   }
 
   setTheme(theme) {
@@ -398,6 +387,15 @@ export class Timeline {
 
   setFilter(text) {
     this.state.rows.setFilter(text);
+    this.scrollBy(0);
+  }
+
+  /** Moves the track under the pointer one place up (-1) or down (1) among those beside it. */
+  moveTrack(by) {
+    const { state } = this;
+    const row = state.pointer && state.visible.find((one) => state.pointer.y >= one.screen && state.pointer.y < one.screen + one.height);
+    if (!row) return;
+    state.rows.move(row.node.key, by);
     this.scrollBy(0);
   }
 

@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { placesOf } from "../src/frame.js";
 import { Keyboard } from "../src/keyboard.js";
 import { NameStore } from "../src/names.js";
 import { Raster } from "../src/raster.js";
@@ -99,4 +100,25 @@ test("held keys move and accelerate; keys with a modifier are left to the browse
   press("f");
   press("f", { ctrlKey: true });
   assert.equal(picked, 1);
+});
+
+test("shift with an arrow key is a key of its own", () => {
+  const moved = [];
+  const keyboard = new Keyboard({ "shift+arrowup": () => moved.push("up") }, () => {});
+  keyboard.down({ key: "ArrowUp", shiftKey: true, preventDefault: () => {} });
+  assert.deepEqual(moved, ["up"]);
+  assert.equal(keyboard.held.size, 0);
+  keyboard.down({ key: "ArrowUp", preventDefault: () => {} });
+  assert.equal(keyboard.held.size, 1);
+});
+
+test("a track that is pinned is found in both of its rows, but not behind the pinned ones", () => {
+  const view = new View(1000);
+  view.place(0, 100);
+  const row = (screen, pinned) => ({ node: { track: 4, kind: "stream" }, screen, height: 20, pinned });
+  const state = { view, top: 10, rows: { pinnedHeight: 20 }, visible: [row(10, true), row(60, false)] };
+  assert.deepEqual(placesOf(state, { track: 4, row: 0, time: 500 }).map(({ x, y }) => [x, y]), [[50, 19.5], [50, 69.5]]);
+  state.visible[1].screen = 15;
+  assert.equal(placesOf(state, { track: 4, row: 0, time: 500 }).length, 1);
+  assert.equal(placesOf(state, { track: 5, row: 0, time: 500 }).length, 0);
 });
