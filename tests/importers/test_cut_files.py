@@ -1,4 +1,9 @@
-"""Real files cut at random bytes, plain and inside the gzip stream: each event that is whole before it is kept."""
+"""Real files cut at random bytes, plain and inside the gzip stream: each event that is whole before it is kept.
+
+``tests/scanner/test_real_traces.py`` cuts each file at a hundred bytes of either kind and counts what the scanner
+finds, exactly. Here cuts of each file go the whole way to a recording, whose rows and losses must add up to what was
+found.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +21,7 @@ from stallscope.profiler.recording.reader import Recording
 from .small_traces import import_files, losses
 
 SOME = ("a100_event_sync_multi_stream", "cpu_only_rank34", "mi250_minitoy", "h100_qwen_0.5b", "no_distributed_info")
-CUTS_OF_SOME, CUTS_OF_ALL = 8, 100
+CUTS_OF_SOME, CUTS_OF_ALL = 8, 6
 
 
 def ends_of_events(text: str) -> list[int]:
@@ -72,7 +77,7 @@ def test_cut_at_random_bytes(name: str, traces: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_every_file_cut_at_a_hundred_random_bytes(traces: Path, tmp_path: Path) -> None:
+def test_every_file_cut_at_random_bytes(traces: Path, tmp_path: Path) -> None:
     for path in sorted((traces / "kineto").rglob("*.json.gz")):
         folder = tmp_path / path.name
         folder.mkdir()
