@@ -19,13 +19,14 @@ from .device_gaps import Gaps
 from .run_ahead import LONG_PYTHON_NS
 from .timeline import DATA_MOVEMENT, Ints, Timeline
 
-NO_REASON, NO_LAUNCH, NO_HOST, UNORDERED, HELD_LONG = range(5)
+NO_REASON, NO_LAUNCH, NO_HOST, UNORDERED, HELD_LONG, SCHEDULED_OUT = range(6)
 REASONS = (
     "",
     "no launch is recorded for the operation that ended it",
     "nothing of the host is recorded but the launches",
     "the launch is not recorded; the order on the stream or of the correlation ids shows that it came before",
     "the operation was queued, and the device did not start it for long; what held it is not recorded",
+    "the scheduler counted a wait for a core, and this is the longest stretch near it that nothing else explains",
 )
 """What ``Spells.reason`` stands for."""
 

@@ -12,14 +12,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
+from . import intervals as iv
 from .causes import CAUSE_CODE, Codes
 from .dependencies import waited_for
 from .device_activity import DeviceActivity, RankActivity, rank_activity
 from .device_gaps import Gaps, device_gaps
 from .host_activity import Pieces
+from .preemption import preempted
 from .refills import gave_back
 from .run_ahead import HIDDEN, HIDEABLE, LONG_PYTHON_NS, PAYABLE, Debts, debts, payments
-from .spells import HELD_LONG, NO_REASON, Spells, copy_spells, gap_spells, host_spells, joined
+from .spells import HELD_LONG, NO_REASON, SCHEDULED_OUT, Spells, copy_spells, gap_spells, host_spells, joined
 from .steps import device_steps
 from .timeline import DATA_MOVEMENT, STALL, Ints, Timeline, memoized
 
@@ -109,7 +111,8 @@ def _build(recording: Recording, activity: RankActivity, device: DeviceActivity)
         spells = host_spells(activity, gaps)
         payer = np.full(len(spells), -1, dtype=np.int64)
     else:
-        spells = _with_inherited_latency(gap_spells(activity, gaps, waited_for(recording, t, device)))
+        spells = gap_spells(activity, gaps, waited_for(recording, t, device))
+        spells = _with_inherited_latency(_with_preemption(recording, activity, spells))
         spells, payer = _paid(activity, gaps, spells, owed)
     copies = copy_spells(activity, device)
     payer = np.concatenate([payer, np.full(len(copies), -1, dtype=np.int64)])
@@ -118,6 +121,18 @@ def _build(recording: Recording, activity: RankActivity, device: DeviceActivity)
     rows = _rows(activity, spells, payer, owed, burst)
     rows = rows.take(np.argsort(rows.ts, kind="stable"))
     return _merged(_cut_at_steps(recording, activity, device, rows))
+
+
+def _with_preemption(recording: Recording, activity: RankActivity, spells: Spells) -> Spells:
+    """The spells, where those in which the thread had no core have that for their cause."""
+    t, host = activity.timeline, activity.host
+    waits = preempted(recording, t, host, activity.causes.cause)
+    if not len(waits):
+        return spells
+    held = np.isin(spells.cause, [CAUSE_CODE["kernel_gap"], CAUSE_CODE["dependency"], CAUSE_CODE["tail"]])
+    inside = (iv.covered(waits, spells.ts, spells.end) == spells.end - spells.ts) & ~held & ~spells.latency
+    cause = np.where(inside, CAUSE_CODE["preempted"], spells.cause).astype(np.int8)
+    return replace(spells, cause=cause, reason=np.where(inside, SCHEDULED_OUT, spells.reason).astype(np.int8))
 
 
 def _slow_only(activity: RankActivity, spells: Spells) -> npt.NDArray[np.bool_]:
