@@ -17,7 +17,7 @@ from .causes import CAUSE_CODE, Codes
 from .device_activity import DeviceActivity, RankActivity
 from .device_gaps import Gaps
 from .run_ahead import LONG_PYTHON_NS
-from .timeline import DATA_MOVEMENT, Ints, Timeline
+from .timeline import DATA_MOVEMENT, Ints
 
 NO_REASON, NO_LAUNCH, NO_HOST, UNORDERED, HELD_LONG, SCHEDULED_OUT = range(6)
 REASONS = (
@@ -232,7 +232,7 @@ def _walk(activity: RankActivity, gaps: Gaps, number: Ints, thread: int, until: 
     owner, piece, starts, ends = token.walk(gaps.starts[number], until)
     host = token.rows[piece]
     whole = np.where(host < 0, token.edges[piece + 1] - token.edges[piece], 0)
-    unrecorded = np.where(whole > LONG_PYTHON_NS, _unrecorded_cause(activity.timeline), CAUSE_CODE["dispatch"])
+    unrecorded = np.where(whole > LONG_PYTHON_NS, _unrecorded_cause(activity, thread), CAUSE_CODE["dispatch"])
     cause = np.where(host < 0, unrecorded, np.append(activity.causes.cause, -1)[host])
     cause = np.where(cause < 0, CAUSE_CODE["unknown"], cause)
     reason = np.where((host < 0) & (cause == CAUSE_CODE["unknown"]), NO_HOST, NO_REASON)
@@ -240,7 +240,15 @@ def _walk(activity: RankActivity, gaps: Gaps, number: Ints, thread: int, until: 
     return _spells(starts, ends, cause=cause, host=host, gap=gap, whole=whole, op=gaps.op[gap], reason=reason)
 
 
-def _unrecorded_cause(t: Timeline) -> int:
-    """What long unrecorded host time is: the user's code, where ops or Python functions are recorded at all."""
-    recorded = t.is_category("op", "python", "module") & t.is_on(t.threads)
-    return CAUSE_CODE["python" if recorded.any() else "unknown"]
+def _unrecorded_cause(activity: RankActivity, thread: int) -> int:
+    """What long unrecorded time of a thread is: the user's code, where ops or Python functions are recorded at all.
+
+    Where Python functions are recorded and none on this thread (autograd's, mostly), no Python runs on it.
+    """
+    t = activity.timeline
+    python = t.is_category("python", "module") & t.is_on(t.threads)
+    if not (python | (t.is_category("op") & t.is_on(t.threads))).any():
+        return CAUSE_CODE["unknown"]
+    place = t.rows_of_track(thread)
+    without = thread != activity.host.threads.main and python.any() and not python[place].any()
+    return CAUSE_CODE["dispatch" if without else "python"]
