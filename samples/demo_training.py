@@ -17,6 +17,9 @@ from torch.utils.data import DataLoader, Dataset
 
 LENGTH = 32
 WIDTH = 64
+SPEEDS = {"tensor": (8e9, 5_000), "vector": (2e9, 5_000)}
+"""Of the simulated accelerator: floating-point operations and bytes a second, ns an operation."""
+
 WORDS = [f"{first}{second}" for first in ("good", "bad", "long", "slow", "new") for second in ("ish", "ly", "er", "")]
 
 
@@ -72,13 +75,16 @@ def device() -> torch.device:
         print(f"Training on the CPU: {reason}")
         return torch.device("cpu")
     simulated_accelerator.load(progress=print)
+    for queue in ("tensor", "vector"):  # a step of about 100 ms, most of it on the device
+        speed, overhead_ns = SPEEDS[queue]
+        simulated_accelerator.set_speed(queue, speed, overhead_ns=overhead_ns)
     return torch.device("sim")
 
 
 def main() -> None:
     """Trains for some steps and prints the loss."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--steps", type=int, default=40)
+    parser.add_argument("--steps", type=int, default=30)
     steps = parser.parse_args().steps
     torch.manual_seed(0)
     torch.set_num_threads(1)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from ...profiler.recording.segment import PRIVATE_BACKEND
 from .names import DEVICE
 from .tracks import Track
 
@@ -14,8 +16,12 @@ _BY_CATEGORY = (
 )  # fmt: skip
 
 
+_PRIVATE = "privateuseone"
+_NAME = re.compile(r"[a-z][a-z0-9_]{0,31}")
+
+
 def device_type(metadata: Mapping[str, object], raw_categories: Iterable[str], names: Iterable[str]) -> str:
-    """The type of the trace's accelerators: cuda, hip, xpu, mtia, hpu, musa or privateuseone.
+    """The type of the trace's accelerators: cuda, hip, xpu, mtia, hpu, musa, or privateuseone by its own name if known.
 
     ROCm writes CUDA's categories, so it is told by its own metadata or, in older traces, by the names of its calls.
 
@@ -27,7 +33,7 @@ def device_type(metadata: Mapping[str, object], raw_categories: Iterable[str], n
     lowered = {category.lower() for category in raw_categories}
     for prefix, found in _BY_CATEGORY:
         if any(category.startswith(prefix) for category in lowered):
-            return found
+            return _own_name(metadata) if found == _PRIVATE else found
     if any(key.startswith(("hip_", "roctracer_", "rocprofiler_")) for key in metadata):
         return "hip"
     has_cuda = has_hip = False
@@ -38,6 +44,12 @@ def device_type(metadata: Mapping[str, object], raw_categories: Iterable[str], n
         return "hip"
     described = json.dumps(metadata.get("deviceProperties", ""))
     return "hip" if not has_cuda and ("AMD " in described or "Radeon" in described) else "cuda"
+
+
+def _own_name(metadata: Mapping[str, object]) -> str:
+    """What the program called its PrivateUse1 device."""
+    told = metadata.get(PRIVATE_BACKEND)
+    return told if isinstance(told, str) and _NAME.fullmatch(told) else _PRIVATE
 
 
 def device_rows(metadata: Mapping[str, object], kind: str, tracks: Iterable[Track]) -> dict[str, list[Any]]:

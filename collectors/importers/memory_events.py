@@ -92,8 +92,10 @@ def memory_table(
     number, known = columns["device_type"]
     number = np.where(known, number, 0)
     known_types = [*DEVICE_TYPES, "unknown"]
-    # ROCm keeps CUDA's number for its devices; they are called what their streams are called.
-    names = [kind_of_device if name == "cuda" else name for name in known_types]
+    # ROCm keeps CUDA's number for its devices, and a PrivateUse1 device may have a name of its own: they are called
+    # what their streams are called.
+    shared = ("cuda",) if kind_of_device in DEVICE_TYPES else ("cuda", "privateuseone")
+    names = [kind_of_device if name in shared else name for name in known_types]
     code = np.where((number >= 0) & (number < len(DEVICE_TYPES)), number, len(DEVICE_TYPES)).astype(np.int32)
     used, indices = np.unique(code, return_inverse=True)
     different = list(dict.fromkeys(names[number] for number in used))

@@ -19,7 +19,7 @@ from typing import Any
 
 from ...profiler.recording.collector import CaptureContext, StepEnd
 from ...profiler.recording.ids import SEGMENT_IDS, attempt_base
-from ...profiler.recording.segment import BYTES_PER_ID, RAW, Segment
+from ...profiler.recording.segment import BYTES_PER_ID, PRIVATE_BACKEND, RAW, Segment
 from ...profiler.recording.segments import write_sidecar
 from .first_use import FirstUse
 from .foreign_profiler import ForeignSessions, session_active
@@ -339,10 +339,12 @@ class TorchCollector:
         )
 
     def _describe_job(self) -> None:
-        """What torch.profiler.profile would add to the file, and the importer reads: the rank and its groups."""
+        """What the importer reads besides events: the name of a PrivateUse1 device, and the rank with its groups."""
         import torch
         import torch.distributed as distributed
 
+        private = torch._C._get_privateuse1_backend_name()
+        torch.autograd._add_metadata_json(PRIVATE_BACKEND, json.dumps(private))  # type: ignore[attr-defined]
         if not distributed.is_available() or not distributed.is_initialized():
             return
         told = {"backend": distributed.get_backend(), "rank": distributed.get_rank()}

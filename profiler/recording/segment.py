@@ -10,6 +10,9 @@ RAW = "raw"
 SIDECAR = ".meta.json"
 """Behind the segment's name: the file that describes it."""
 
+PRIVATE_BACKEND = "privateuse1_backend"
+"""The key, on a trace's top level, under which a recording notes what PyTorch's PrivateUse1 device is called here."""
+
 BYTES_PER_ID = 16
 """A segment gets an id for each of this many bytes: an event is longer than that."""
 

@@ -171,6 +171,9 @@ def test_devices_are_those_of_the_list_and_those_with_tracks(tmp_path: Path) -> 
         ({}, ["mtia_ccp_events"], [], "mtia"),
         ({}, ["xpu_runtime", "kernel"], [], "xpu"),
         ({}, ["privateuse1_runtime", "kernel"], [], "privateuseone"),
+        ({"privateuse1_backend": "npu"}, ["privateuse1_runtime", "kernel"], [], "npu"),
+        ({"privateuse1_backend": "../npu"}, ["privateuse1_runtime", "kernel"], [], "privateuseone"),
+        ({"privateuse1_backend": "npu"}, ["cuda_runtime"], [], "cuda"),
     ],
 )
 def test_device_type(metadata: dict[str, object], categories: list[str], names: list[str], expected: str) -> None:
