@@ -142,3 +142,12 @@ def test_a_step_in_which_the_recorder_wrote_is_no_steady_step_and_no_cold_start_
     assert cut.cold == (True, False, False, False)
     assert stall_groups(recording, steady=True)["dur"].sum() == 60  # step 1 alone: step 3 ends with its operation
     assert stall_groups(recording)["dur"].sum() > 5000
+
+
+@pytest.mark.parametrize(("recorded", "steady"), [(3, 0), (4, 3)])
+def test_where_every_step_prepares_that_is_what_the_program_does(recorded: int, steady: int) -> None:
+    trace = TraceBuilder()
+    trace.slice(trace.thread(), "aten::mm", "op", 0, 100)
+    for number in range(recorded):
+        trace.step(number, number * 100, 100, phase="preparation")
+    assert sum(host_steps(trace.recording(), 0).steady) == steady
