@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -51,14 +52,22 @@ class ExecutingLines:
     def __init__(self, t: Timeline, files: dict[str, str]) -> None:
         self._t = t
         self._files = files
-        self.calls = _user_calls(t)
-        self._owned = np.flatnonzero(self.calls.call == np.arange(len(t)))
-        self._owned = self._owned[np.argsort(self.calls.function[self._owned], kind="stable")]
-        self._owners = self.calls.function[self._owned]
         self._texts: dict[str, dict[tuple[str, int], FunctionText]] = {}
         self._path_of: dict[str, str | None] = {}
         self._known: dict[tuple[str, tuple[str, ...], int], int] = {}
-        self._short = [_called(name) for name in t.names]
+        self._short: dict[int, str] = {}
+
+    @cached_property
+    def calls(self) -> UserCalls:
+        """Where each slice stands in the user's functions."""
+        return _user_calls(self._t)
+
+    @cached_property
+    def _owned(self) -> tuple[Ints, Ints]:
+        """The calls right below user's functions, those of each function together, and whose each is."""
+        rows = np.flatnonzero(self.calls.call == np.arange(len(self._t)))
+        rows = rows[np.argsort(self.calls.function[rows], kind="stable")]
+        return rows, self.calls.function[rows]
 
     @property
     def has_text(self) -> bool:
@@ -118,13 +127,17 @@ class ExecutingLines:
 
     def _neighbours(self, function: int, call: int) -> tuple[list[int], int]:
         """The calls of one run of a function around one of them, and its place among them."""
-        first, last = np.searchsorted(self._owners, [function, function + 1])
-        at = int(np.searchsorted(self._owned[first:last], call)) + int(first)
+        rows, owners = self._owned
+        first, last = np.searchsorted(owners, [function, function + 1])
+        at = int(np.searchsorted(rows[first:last], call)) + int(first)
         low, high = max(int(first), at - AROUND), min(int(last), at + AROUND + 1)
-        return self._owned[low:high].tolist(), at - low
+        return rows[low:high].tolist(), at - low
 
     def _name(self, row: int) -> str:
-        return self._short[int(self._t.name[row])]
+        name = int(self._t.name[row])
+        if name not in self._short:
+            self._short[name] = _called(self._t.names[name])
+        return self._short[name]
 
 
 def executing_lines(recording: Recording, rank: int) -> ExecutingLines:
