@@ -14,6 +14,13 @@ from functools import partial
 from typing import Literal
 
 from ..profiler.recording.errors import UsageError
+from .compare_counts import (
+    CompilationDifference,
+    FallbackDifference,
+    compilation_differences,
+    fallback_differences,
+    new_counts,
+)
 from .compare_environment import EnvironmentDifference, environment_differences
 from .compare_lines import PlaceDifference, mean_places, place_differences, stall_line_map
 from .compare_metrics import MetricDifference, metric, metric_differences
@@ -81,20 +88,6 @@ class RankDifference:
 
 
 @dataclass(frozen=True, slots=True)
-class FallbackDifference:
-    """One op that falls back to the CPU at one place: calls and time in a run, the mean over a side's runs."""
-
-    op: str
-    root_op: str
-    file: str | None
-    line: int | None
-    base_count: int
-    new_count: int
-    base_ns: int
-    new_ns: int
-
-
-@dataclass(frozen=True, slots=True)
 class Compared:
     """Two sides, compared.
 
@@ -117,6 +110,7 @@ class Compared:
         ops: Ops.
         lines: Lines of source.
         fallbacks: Ops that fell back to the CPU, whole runs.
+        compilations: What torch.compile compiled again, and where it broke the graph, whole runs.
         ranks: The devices of each rank.
         environment: What else differs, what makes the sides unlike first.
         outliers: Runs and steps far from the others; they are in every figure.
@@ -141,6 +135,7 @@ class Compared:
     ops: tuple[WorkDifference, ...]
     lines: tuple[WorkDifference, ...]
     fallbacks: tuple[FallbackDifference, ...]
+    compilations: tuple[CompilationDifference, ...]
     ranks: tuple[RankDifference, ...]
     environment: tuple[EnvironmentDifference, ...]
     outliers: tuple[Outlier, ...]
@@ -181,6 +176,7 @@ def compare(
     environment = environment_differences(base, new)
     unit: Unit = "step" if all(run.unit == "step" for run in (*base, *new)) else "recording"
     found = (*outliers("base", base), *outliers("new", new))
+    fell_back, compiled = fallback_differences(base, new), compilation_differences(base, new)
     return Compared(
         verdict=chosen.comparison.verdict if chosen.comparison else "no verdict",
         headline=headline(chosen, unit),
@@ -199,11 +195,12 @@ def compare(
         kernels=work_differences(base, new, lambda run: run.kernels),
         ops=work_differences(base, new, lambda run: run.ops),
         lines=work_differences(base, new, lambda run: run.lines),
-        fallbacks=_fallbacks(base, new),
+        fallbacks=fell_back,
+        compilations=compiled,
         ranks=_ranks(base, new),
         environment=environment,
         outliers=found,
-        notes=notes(base, new, median, mean, environment, len(found)),
+        notes=(*new_counts(fell_back, compiled), *notes(base, new, median, mean, environment, len(found))),
     )
 
 
@@ -239,20 +236,3 @@ def _rank_means(runs: Sequence[RunMeasures]) -> dict[tuple[int, int], tuple[str,
             names[key] = f"{lane.device_type}{index}"
             means.setdefault(key, []).append(nearest(sum(lane.steps_ns), len(lane.steps_ns)))
     return {key: (names[key], nearest(sum(values), len(values))) for key, values in means.items()}
-
-
-def _fallbacks(base: Sequence[RunMeasures], new: Sequence[RunMeasures]) -> tuple[FallbackDifference, ...]:
-    """Fallbacks of either side, those first whose time differs most."""
-    sums: dict[tuple[str, str, str | None, int | None], list[int]] = {}
-    for side, runs in enumerate((base, new)):
-        for run in runs:
-            for one in run.fallbacks:
-                row = sums.setdefault((one.op, one.root_op, one.file, one.line), [0, 0, 0, 0])
-                row[side] += one.count
-                row[2 + side] += one.host_ns
-    sizes = (len(base), len(new), len(base), len(new))
-    found = [
-        FallbackDifference(*key, *(nearest(value, size) for value, size in zip(row, sizes, strict=True)))
-        for key, row in sums.items()
-    ]
-    return tuple(sorted(found, key=lambda one: (-abs(one.new_ns - one.base_ns), one.op, one.file or "", one.line or 0)))

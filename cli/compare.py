@@ -83,6 +83,7 @@ _DIFFERENCE = "base_ns, new_ns, difference_ns"
         "ops": "the same by op",
         "lines": "the same by line (name) and function (detail)",
         "fallbacks": "list: op, root_op, file, line, base_count, new_count, base_ns, new_ns; a run",
+        "compilations": "list: kind (recompiled, graph break), name, file, line, reason, base_count, new_count; a run",
         "ranks": f"list: rank, base_device, new_device, {_DIFFERENCE}",
         "environment": "what else differs: name, kind, base, new, unlike (apples and pears)",
         "outliers": "list: side, run, rank, step, ns, typical_ns, note; they are in every figure",

@@ -31,7 +31,7 @@ def compare_report(found: Compared, base: str, new: str, *, limit: int) -> Repor
         new: What to call the new side.
         limit: The most rows of a table; 0 for all.
     """
-    apples = [note for note in found.notes if note.startswith("Apples and pears")]
+    warnings = [note for note in found.notes if note.startswith(("New: ", "Apples and pears"))]
     sections = [
         _environment(found),
         _runs(found),
@@ -42,14 +42,15 @@ def compare_report(found: Compared, base: str, new: str, *, limit: int) -> Repor
         _lines(found, limit),
         _metrics(found),
         _fallbacks(found, limit),
+        _compilations(found, limit),
         _ranks(found),
         _outliers(found, limit),
     ]
     return Report(
         title=f"{base} -> {new}",
         lines=(found.headline, found.why),
-        warnings=apples,
-        notes=[note for note in found.notes if note not in apples],
+        warnings=warnings,
+        notes=[note for note in found.notes if note not in warnings],
         sections=[section for section in sections if section.rows],
     )
 
@@ -305,6 +306,24 @@ def _fallbacks(found: Compared, limit: int) -> Section:
         for row in (found.fallbacks[:limit] if limit else found.fallbacks)
     ]  # fmt: skip
     return Section("Ops that fell back to the CPU", "in a whole run", columns, rows, len(found.fallbacks) - len(rows))
+
+
+def _compilations(found: Compared, limit: int) -> Section:
+    columns = (
+        Column("what"), name_column("name"), number_column("base"), number_column("new"),
+        Column("line", fit=path_end), name_column("reason", 2),
+    )  # fmt: skip
+    rows = [
+        _cells(
+            row.kind, row.name if row.name != row.kind else numbers.ABSENT, numbers.count(row.base_count),
+            ReportCell(numbers.count(row.new_count), _tone(row.new_count - row.base_count, row.base_count)),
+            f"{row.file}:{row.line}" if row.file else numbers.ABSENT, " ".join(row.reason.split()),
+        )
+        for row in (found.compilations[:limit] if limit else found.compilations)
+    ]  # fmt: skip
+    return Section(
+        "Compiled again, and graph breaks", "in a whole run", columns, rows, len(found.compilations) - len(rows)
+    )
 
 
 def _ranks(found: Compared) -> Section:

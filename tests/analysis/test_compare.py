@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from stallscope.analysis.compare import compare
 from stallscope.analysis.compare_parts import mean_over_runs, mean_parts, mean_step, nearest
-from stallscope.analysis.run_facts import FallbackMeasure, RunMeasures
+from stallscope.analysis.run_facts import CompilationMeasures, FallbackMeasure, PlacedCount, RunMeasures
 from stallscope.analysis.run_work import OTHERS
 from stallscope.profiler.recording.errors import UsageError
 from tests.analysis.measured_runs import MS, kernel, lane, run, runs
@@ -191,6 +191,20 @@ def test_fallbacks_are_matched_by_op_and_place() -> None:
         ("aten::nan_to_num", 9, 0, 2, 200)
     ]
     assert {row.key: row.new for row in found.metrics}["fallback_count"] == 2
+
+
+def test_what_is_new_is_told_first_whatever_the_time_says() -> None:
+    op = FallbackMeasure("aten::nan_to_num", "aten::nan_to_num", 4, 400, "train.py", 9, "loop")
+    again = (PlacedCount("forward", 2, "net.py", 5, "size mismatch"),)
+    base = run([MS] * 9, compilation=CompilationMeasures(0, 0, 0, 0, (), ()))
+    new = run([MS] * 9, fallbacks=(op,), compilation=CompilationMeasures(2, 9, 2, 9, again, ()))
+    found = compare([base], [new])
+    assert found.notes[:2] == (
+        "New: aten::nan_to_num falls back to the CPU, 4 times a run (train.py:9).",
+        "New: forward is compiled again, 2 times a run (net.py:5): size mismatch.",
+    )
+    assert [(row.name, row.base_count, row.new_count) for row in found.compilations] == [("forward", 0, 2)]
+    assert not any(note.startswith("New") for note in compare([new], [new]).notes)
 
 
 def test_a_rank_is_compared_whatever_its_device_is_called() -> None:
