@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 
-from .gate_words import MATTER_WORDS, change, figure, head, interval, place, runs_words
+from .gate_words import MATTER_WORDS, change, counts, figure, head, interval, place, runs_words
 from .page import Page
 from .tables import Cell, Column, name_column, number_column, print_table
 from .text import path_end, printable
@@ -24,7 +24,7 @@ def print_gate(page: Page, report: GateReport) -> None:
     _wrapped(page, first, _OF_VERDICT[report.verdict])
     for line in others:
         _wrapped(page, line)
-    page.heading("Budgets", runs_words(report))
+    page.heading("Budgets", f"{counts(report)}; {runs_words(report)}")
     columns = [
         name_column("budget", 3),
         Column("verdict"),

@@ -64,8 +64,6 @@ def sentence(outcome: Outcome) -> str:
         text += "" if one.base is None else f", {figure(kind, one.base)} in the baseline"
         return text if one.limit is None else f"{text}; at most {figure(kind, one.limit)} allowed"
     text = f"{name} {figure(kind, one.value)}"
-    if interval(one) and one.budget.measure.timed:
-        text += f" (95 % interval {interval(one)})"
     if one.base is not None:
         text += f", {change(one)} on the baseline's {figure(kind, one.base)}"
     if one.limit is not None:
@@ -98,9 +96,8 @@ def head(report: GateReport) -> tuple[str, str, str]:
     undecided = [outcome for outcome in report.outcomes if outcome.matter in ("fails", "warns")]
     if report.verdict == "cannot_tell":
         first = undecided[0]
-        more = f" {len(undecided) - 1} more cannot be told." if len(undecided) > 1 else ""
         return (
-            f"CANNOT TELL: {sentence(first)}.{more}",
+            f"CANNOT TELL: {sentence(first)}.",
             f"Why: {first.judgement.reason}",
             "Where: nothing is known to be broken",
         )
@@ -117,11 +114,17 @@ def head(report: GateReport) -> tuple[str, str, str]:
 
 def _head_of_broken(report: GateReport) -> tuple[str, str, str]:
     first = report.broken[0]
-    more = len(report.broken) - 1
-    also = f" {numbers.plural(more, 'more budget is', 'more budgets are')} broken." if more else ""
     why = first.blame.text if first.blame else "the recording does not say"
     where = place(first.blame) or "the recording names no line"
-    return f"BROKEN: {sentence(first)}.{also}", f"Why: {why}", f"Where: {where}"
+    return f"BROKEN: {sentence(first)}.", f"Why: {why}", f"Where: {where}"
+
+
+def counts(report: GateReport) -> str:
+    """How many budgets are broken, cannot be told, and are kept; those that are none are left out."""
+    matters = [outcome.matter for outcome in report.outcomes]
+    undecided = matters.count("fails") + matters.count("warns")
+    found = ((matters.count("broken"), "broken"), (undecided, "cannot be told"), (matters.count("kept"), "kept"))
+    return ", ".join(f"{number} {words}" for number, words in found if number)
 
 
 def runs_words(report: GateReport) -> str:
