@@ -119,7 +119,7 @@ def tile_index(recording: Recording, *, progress: Callable[[float], None] | None
 def _open(folder: Path) -> TileIndex:
     described = json.loads((folder / "index.json").read_text())
     columns: dict[str, Any] = {
-        name: np.memmap(folder / name, dtype=kind, mode="r") if described["slices"] else np.zeros(0, dtype=kind)
+        name: mapped(folder / name, kind) if described["slices"] else np.zeros(0, dtype=kind)
         for name, kind in _FILES.items()
     }
     return TileIndex(
@@ -128,6 +128,11 @@ def _open(folder: Path) -> TileIndex:
         names=json.loads((folder / "names.json").read_text()),
         **columns,
     )
+
+
+def mapped(path: Path, kind: type[np.generic]) -> npt.NDArray[Any]:
+    """A file's numbers, read where they are used. A plain array: numpy's own class for this is slow to index."""
+    return np.memmap(path, dtype=kind, mode="r").view(np.ndarray)
 
 
 def _build(recording: Recording, folder: Path, progress: Callable[[float], None]) -> None:

@@ -25,7 +25,7 @@ from .device_activity import rank_activity
 from .device_bands import BAND_CODES, BandTrack, DeviceBands, device_pieces
 from .stall_rows import ANALYSIS_VERSION
 from .steps import StepCut, device_steps, host_steps
-from .tile_index import IndexedTrack, TileIndex
+from .tile_index import IndexedTrack, TileIndex, mapped
 from .timeline import memoized
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ def _opened(recording: Recording, progress: Callable[[float], None]) -> Timeline
 def _open(folder: Path) -> TimelineOutline:
     described = json.loads((folder / "outline.json").read_text())
     columns: dict[str, Any] = {
-        name: np.memmap(folder / name, dtype=kind, mode="r") if described["pieces"] else np.zeros(0, dtype=kind)
+        name: mapped(folder / name, kind) if described["pieces"] else np.zeros(0, dtype=kind)
         for name, kind in _FILES.items()
     }
     index = TileIndex(

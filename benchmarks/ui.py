@@ -6,10 +6,11 @@ For each size a recording is made (kept in FOLDER, and used again), then measure
 
 * first open: working out the tile index and the devices' states, in a process of its own;
 * open: the same the next time, CPU-seconds without the imports, and the most resident memory of the process;
-* tile: CPU time of one request for a dozen tracks, from the whole recording down to microseconds;
+* tiles: CPU time of one request for the tiles of a dozen tracks, from the whole recording down to microseconds;
 * frame: the interval between animation frames in headless Chromium (``--disable-gpu``, 1600x1000) while zooming in,
   panning and zooming out with held keys, as a ratio to a page with nothing but a canvas, shown just before;
 * first paint: from the navigation to the first complete frame, of a page that was shown before;
+* server: the most memory it held, mapped files with it, and at the end without them;
 * heap: of the page after 100 and after 500 turns of the wheel, after a collection of garbage.
 
 Needs playwright (``pip install playwright``) and Chromium on the path; without them the browser's columns stay empty.
@@ -135,8 +136,9 @@ def browsing(path: Path, cache: Path, turns: int) -> dict[str, float]:
                 browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox", "--disable-gpu"])
                 found = _browsed(browser, f"{address[0]}/?view=timeline", turns)
                 browser.close()
-            peak = re.search(r"VmHWM:\s+(\d+)", Path(f"/proc/{server.pid}/status").read_text())
-            return found | {"server_mb": int(peak[1]) / 1024 if peak else 0.0}
+            said = Path(f"/proc/{server.pid}/status").read_text()
+            peak, own = (int(re.search(rf"{name}:\s+(\d+)", said)[1]) / 1024 for name in ("VmHWM", "RssAnon"))
+            return found | {"server_mb": peak, "server_own_mb": own}
         finally:
             server.terminate()
 
@@ -214,7 +216,7 @@ def shown(row: dict[str, float]) -> str:
             f"{row['frame_median']:.2f} / {row['frame_p95']:.2f}",
             f"{row['first_paint_cold_ms']:,.0f} / {row['first_paint_ms']:,.0f} ms",
             f"{row['heap_early_mb']:.1f} / {row['heap_late_mb']:.1f} MB",
-            f"{row['server_mb']:,.0f} MB",
+            f"{row['server_mb']:,.0f} / {row['server_own_mb']:,.0f} MB",
         ]
     return f"| {' | '.join(cells)} |"
 
@@ -240,10 +242,10 @@ def main() -> None:
         print(json.dumps(rows))
         return
     print(
-        "| slices | first open: CPU, peak | open: CPU, peak | tile: median / p95 / most | frame: median / p95 | ",
+        "| slices | first open: CPU, peak | open: CPU, peak | 12 tiles: median / p95 / most | frame: median / p95 | ",
         end="",
     )
-    print("first paint: cold / warm | heap: 100 / 500 turns | server's peak |\n" + "|---" * 8 + "|")
+    print("first paint: cold / warm | heap: 100 / 500 turns | server: peak / own |\n" + "|---" * 8 + "|")
     for row in rows:
         print(shown(row))
 
