@@ -146,7 +146,7 @@ def command(
         run_sd_frac=run_sd,
         statistic="median" if statistic == "median" else "mean",
     )
-    names = _side_name(base_paths), _side_name(new_paths)
+    names = _side_names(base_paths, new_paths)
     if html_file is not None:
         _write_html(html_file, found, names)
     if markdown is not None:
@@ -179,9 +179,15 @@ def _sides(sources: tuple[str, ...], bases: tuple[str, ...]) -> tuple[tuple[str,
     )
 
 
-def _side_name(paths: list[Path]) -> str:
-    name = paths[0].name or paths[0].resolve().name
-    return name if len(paths) == 1 else f"{len(paths)} runs ({name} ...)"
+def _side_names(base: list[Path], new: list[Path]) -> tuple[str, str]:
+    """What to call the sides: the name of a run, with its folders where both have the same."""
+    alike = base[0].name == new[0].name
+    return _side_name(base, whole=alike), _side_name(new, whole=alike)
+
+
+def _side_name(paths: list[Path], *, whole: bool) -> str:
+    first = str(paths[0]) if whole else paths[0].name or paths[0].resolve().name
+    return first if len(paths) == 1 else f"{len(paths)} runs ({first} ...)"
 
 
 def _print(found: Compared, names: tuple[str, str], limit: int) -> None:
