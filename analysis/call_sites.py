@@ -24,6 +24,7 @@ ANY, MODULE = "*", "*module"
 """Names of calls that do not show what was called: a wrapper, which may stand for anything, and a module."""
 
 _SKIPPED, _MOST_SKIPPED, _BEGINS_AGAIN, _NO_WAY = 0.02, 0.8, 0.3, 6.0
+_LEAST_END = 3
 _UNPLACED, _UNNAMED, _ALIAS, _OTHER_NAME = 2.5, 0.4, 2.0, 8.0
 
 _OPERATORS: dict[type[ast.AST], tuple[str, ...]] = {
@@ -228,7 +229,8 @@ def placed_calls(sites: Sequence[Site], names: Sequence[str]) -> list[int]:
         names: What was called, in the order of time; ``ANY`` or ``MODULE`` for what has no name of its own.
 
     Returns:
-        Per call the index of its site; -1 for a call that fits nowhere.
+        Per call the index of its site; -1 for a call that fits nowhere. Where no site has the name of a call, it is
+        placed at one that may hold any function.
     """
     if not sites or len(sites) > MOST_SITES or not names:
         return [-1] * len(names)
@@ -285,7 +287,11 @@ def _fit(sites: Sequence[Site], name: str) -> npt.NDArray[np.float64]:
     """How badly a call of that name fits each site."""
     if name in (ANY, MODULE):
         return np.array([_UNNAMED if site.open or name == ANY else _UNNAMED * 3 for site in sites])
-    # A call of another name at such a site is possible, but only where no site has that name.
-    known = any(name in site.names for site in sites)
+    known = any(is_named(site, name) for site in sites)
     other = [_OTHER_NAME if known or not site.open else _ALIAS for site in sites]
-    return np.array([0.0 if name in site.names else cost for site, cost in zip(sites, other, strict=True)])
+    return np.array([0.0 if is_named(site, name) else cost for site, cost in zip(sites, other, strict=True)])
+
+
+def is_named(site: Site, name: str) -> bool:
+    """Whether a call of that name can come from the site by its name: ``torch.special.entr`` calls ``special_entr``."""
+    return name in site.names or any(len(one) >= _LEAST_END and name.endswith("_" + one) for one in site.names)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from .call_sites import ANY, MODULE, FunctionText, functions_of, placed_calls
+from .call_sites import ANY, MODULE, FunctionText, functions_of, is_named, placed_calls
 from .nesting import above, nearest
 from .source_position import SourceLine, forward_rows, python_line
 from .timeline import Ints, Timeline, memoized, timeline
@@ -89,7 +89,10 @@ class ExecutingLines:
         if key not in self._known:
             self._known[key] = placed_calls(text.sites, names)[at]
         site = self._known[key]
-        return SourceLine(path, text.sites[site].line, place.function, "user") if site >= 0 else None
+        # A call that only stands where another name does is a guess: it helps to place others, and names no line.
+        if site < 0 or not (names[at] in (ANY, MODULE) or is_named(text.sites[site], names[at])):
+            return None
+        return SourceLine(path, text.sites[site].line, place.function, "user")
 
     def function_of(self, row: int) -> SourceLine | None:
         """The user's function that a slice stands in, by its full path; None where it stands in none."""

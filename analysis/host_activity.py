@@ -22,6 +22,8 @@ WORK = ("op", "runtime", "synchronization", "allocation", "collective", "compile
 """The categories that say what a host thread did."""
 
 _BACKEND_RANGE = re.compile(r"^(?:nccl|rccl|xccl|hccl|gloo|mpi|ucc|ccl):(?!:)")
+_HAS_FILE = re.compile(r"[^<][^\n]*\(\d+\): ")
+_OF_TORCH = re.compile(r"^(?:.*/(?:site|dist)-packages/)?torch/[^\n]*\(\d+\): ")
 _FILLERS = 4
 
 
@@ -189,6 +191,7 @@ class HostActivity:
         self._context = context
         self._tokens: dict[int, Pieces] = {}
         self._work: dict[int, Pieces] = {}
+        self._framework: Pieces | None = None
         self.threads = training_threads(t)
         self.extent = extent or t.extent
         chosen = t.is_category(*WORK)
@@ -221,6 +224,27 @@ class HostActivity:
                     pieces = filled(pieces, self._context_pieces(where))
             self._tokens[thread] = filled(filled(self._overhead_pieces(), pieces), self._pause_pieces())
         return self._tokens[thread]
+
+    def in_framework(self, instants: Ints) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+        """Whether the main thread was in Python code of torch then, or in a built-in function that torch's had called.
+
+        Where no Python functions are recorded it was not, as far as is known.
+        """
+        if self._framework is None:
+            self._framework = self._framework_pieces()
+        return np.asarray(self._framework.at(instants) >= 0, dtype=np.bool_)
+
+    def _framework_pieces(self) -> Pieces:
+        """The innermost Python function with a file, where that is one of torch's."""
+        t, main = self._t, self.threads.main
+        place = t.rows_of_track(main) if main >= 0 else slice(0, 0)
+        named = np.array([_HAS_FILE.match(name) is not None for name in t.names] + [False], dtype=bool)
+        with_file = t.is_category("python") & named[t.name]
+        rows = (np.flatnonzero(with_file[place]) + place.start).astype(np.int32)
+        pieces = innermost(t, rows, above(t.parent, nearest(t.parent, with_file)), self.extent)
+        torch = np.array([_OF_TORCH.search(name) is not None for name in t.names] + [False], dtype=bool)
+        name = np.where(pieces.rows >= 0, t.name[pieces.rows], len(t.names)) if len(t) else pieces.rows
+        return _pieces(pieces.edges[:-1], np.where(torch[name], pieces.rows, -1), self.extent)
 
     def _context_pieces(self, thread: int) -> Pieces:
         t, place = self._t, self._t.rows_of_track(thread)

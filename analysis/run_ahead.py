@@ -136,6 +136,8 @@ def _hidden_python(activity: RankActivity, device: DeviceActivity) -> _Part:
     )
     long = long[(long > 0) & (long < len(pieces.rows) - 1)]
     starts, ends = pieces.edges[long], pieces.edges[long + 1]
+    own = ~activity.host.in_framework(starts + (ends - starts) // 2)
+    starts, ends = starts[own], ends[own]
     hidden = iv.covered(device.busy, starts, ends)
     keep = hidden > 0
     cause = np.full(int(keep.sum()), CAUSE_CODE["python"], dtype=np.int8)

@@ -232,7 +232,10 @@ def _walk(activity: RankActivity, gaps: Gaps, number: Ints, thread: int, until: 
     owner, piece, starts, ends = token.walk(gaps.starts[number], until)
     host = token.rows[piece]
     whole = np.where(host < 0, token.edges[piece + 1] - token.edges[piece], 0)
-    unrecorded = np.where(whole > LONG_PYTHON_NS, _unrecorded_cause(activity, thread), CAUSE_CODE["dispatch"])
+    # Waiting in torch's own Python, for the backward pass mostly, is no code of the user's.
+    middle = token.edges[piece] + whole // 2
+    long = (whole > LONG_PYTHON_NS) & ~activity.host.in_framework(middle)
+    unrecorded = np.where(long, _unrecorded_cause(activity, thread), CAUSE_CODE["dispatch"])
     cause = np.where(host < 0, unrecorded, np.append(activity.causes.cause, -1)[host])
     cause = np.where(cause < 0, CAUSE_CODE["unknown"], cause)
     reason = np.where((host < 0) & (cause == CAUSE_CODE["unknown"]), NO_HOST, NO_REASON)

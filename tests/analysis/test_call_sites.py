@@ -51,6 +51,11 @@ def test_what_is_not_in_the_text_has_no_place() -> None:
     assert lines(LOOP, ("train", 2), []) == []
 
 
+def test_a_call_may_carry_the_name_of_its_module() -> None:
+    source = "def f(x):\n    y = layer(x)\n    return torch.special.entr(torch.fft.fft(y))\n"
+    assert lines(source, ("f", 1), [MODULE, "fft_fft", "special_entr"]) == [2, 3, 3]
+
+
 def test_a_question_for_the_truth_is_a_call() -> None:
     source = "def f(x):\n    y = x + 1\n    if y:\n        return x\n    return -x\n"
     assert lines(source, ("f", 1), ["add", "is_nonzero", "neg"]) == [2, 3, 5]

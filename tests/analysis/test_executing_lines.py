@@ -132,3 +132,13 @@ def test_garbage_collected_while_compiling_is_the_compilers() -> None:
     run.call("entire_frame_compile", 120, 1700, "compile")
     run.trace.slice(run.main, "garbage collection, generation 2", "gc", 130 * US, 1500 * US)
     assert run.longest()[0] == "compile"
+
+
+@pytest.mark.parametrize(("inner", "cause"), [("torch/autograd/graph.py(800): _engine", "dispatch"), ("", "python")])
+def test_waiting_in_torchs_own_python_is_no_code_of_the_users(inner: str, cause: str) -> None:
+    run = Run()
+    run.call("train.py(18): fallback", 115, 1870)
+    if inner:
+        run.call(inner, 116, 1860)
+    run.call("<built-in method run_backward of object at 0x7f>", 117, 1850)
+    assert run.longest()[0] == cause
