@@ -35,6 +35,7 @@ OUTCOMES = ("completed", "failed", "crashed", "hung")
 _LOG_TAIL_BYTES = 1 << 16
 _STACK_BLOCK = re.compile(r"^(?P<who>Current thread|Thread) 0x[^\n]*\(most recent call first\):\n", re.MULTILINE)
 _STACK_FRAME = re.compile(r'^  File "(?P<file>[^"\n]+)", line (?P<line>\d+) in (?P<function>[^\n]+)$', re.MULTILINE)
+_PRINTED_FRAME = re.compile(r'^  File "(?P<file>[^"\n]+)", line (?P<line>\d+)', re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,19 +168,21 @@ def _why(
         return f"{ending.get('signal')}{killed}", *place
     error = report.get("error")
     if isinstance(error, dict):
-        said = f"{error.get('type')}: {error.get('message')}".strip()
+        said = ": ".join(str(part) for part in (error.get("type"), error.get("message")) if part)
         return said, *_innermost(error.get("frames") or [])
-    last = _script_error(_tail(folder / LOG_FILE))
-    return f"exit code {ending.get('exit_code')}" + (f": {last}" if last else ""), None, None
+    last, at, number = _printed_error(_tail(folder / LOG_FILE))
+    return last or f"exit code {ending.get('exit_code')}", at, number
 
 
-def _script_error(text: str) -> str:
-    """The last line of a traceback that a script printed; "" without one."""
-    if "Traceback (most recent call last)" not in text:
-        return ""
-    lines = [line for line in text.rpartition("Traceback (most recent call last)")[2].splitlines() if line.strip()]
-    errors = [line for line in lines if re.match(r"[A-Za-z_][\w.]*(?:Error|Exception|Interrupt|Exit)\b", line)]
-    return errors[-1][:300] if errors else ""
+def _printed_error(text: str) -> tuple[str, str | None, int | None]:
+    """The error of the last traceback that a script printed, and where it was; "" without one."""
+    _, found, after = text.rpartition("Traceback (most recent call last):\n")
+    if not found:
+        return "", None, None
+    body = re.match(r"(?:[ \t].*\n|\n)*", after)
+    stack, rest = (body[0], after[body.end() :]) if body else ("", after)
+    frames = [{"file": one["file"], "line": int(one["line"])} for one in _PRINTED_FRAME.finditer(stack)]
+    return rest.partition("\n")[0][:300], *_innermost(frames)
 
 
 def _tail(file: Path) -> str:

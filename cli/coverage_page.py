@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
@@ -25,14 +26,15 @@ Fact = tuple[str, str | None, int | None]
 
 def print_coverage(out: Page, found: Coverage) -> None:
     """Prints the page."""
-    from .rendering.tables import Cell, name_column, number_column, print_table
+    from .rendering.tables import Cell, Column, name_column, number_column, print_table
 
-    out.print(verdict(found))
-    out.heading("What works")
+    for line in textwrap.wrap(verdict(found), out.width):
+        out.print(line)
+    out.heading("What works", "error: the largest relative error to the CPU's outputs, loss and gradients")
     columns = [
-        name_column("model"), name_column("eager"), name_column("compiled"), number_column("CPU fallback"),
-        number_column("graph breaks"), number_column("recompiled"), number_column("error to CPU"),
-        number_column("host mem"),
+        name_column("model"), Column("eager"), Column("compiled"), number_column("fallback"),
+        number_column("breaks"), number_column("recompiled"), number_column("error"),
+        number_column("host mem"), number_column("device mem"),
     ]  # fmt: skip
     works: list[list[str | Cell]] = []
     for row in found.rows:
@@ -61,30 +63,38 @@ def verdict(found: Coverage) -> str:
     """The first line: how many models run, compile, fall back and agree."""
     counts = found.counts
     where = " ".join(part for part in (found.device, f"({found.device_name})" if found.device_name else "") if part)
-    parts = [f"{counts['eager']} of {plural(counts['models'], 'model')} {'run' if counts['eager'] != 1 else 'runs'}"]
+    parts = [f"{counts['eager']} of {plural(counts['models'], 'model')} {_verb('run', counts['eager'])}"]
     if counts["compile_asked"]:
-        parts.append(f"{counts['compiled']} with torch.compile ({found.backend})")
-    parts.append(f"{counts['with_fallbacks']} {'has' if counts['with_fallbacks'] == 1 else 'have'} ops that fall back")
-    if counts["agree"] or counts["differ"]:
-        parts.append(f"{counts['agree']} agree with the CPU" if not counts["differ"] else
-                     f"{counts['differ']} of {counts['agree'] + counts['differ']} differ from the CPU")  # fmt: skip
+        parts.append(f"{counts['compiled']} {_verb('compile', counts['compiled'])} ({found.backend})")
+    parts.append(f"{counts['with_fallbacks']} {_verb('fall', counts['with_fallbacks'])} back to the CPU")
+    if counts["differ"]:
+        of = counts["agree"] + counts["differ"]
+        parts.append(f"{counts['differ']} of {of} {_verb('differ', counts['differ'])} from it")
+    elif counts["agree"]:
+        parts.append(f"{counts['agree']} {_verb('agree', counts['agree'])} with it")
     return printable(f"{f'On {where}: ' if where else ''}{', '.join(parts)}.")
+
+
+def _verb(verb: str, number: int) -> str:
+    return f"{verb}s" if number == 1 else verb
 
 
 def _works(row: ModelRow) -> list[str]:
     runs = [run for run in (row.eager, row.compiled) if run is not None]
     noted = row.eager if row.is_script else row.compiled
-    peaks = [run.peak_rss_bytes for run in runs if run.peak_rss_bytes]
-    recorded = any(run.fallbacks is not None for run in runs)
+    host = [run.peak_rss_bytes for run in runs if run.peak_rss_bytes is not None]
+    device = [run.peak_device_bytes for run in runs if run.peak_device_bytes is not None]
+    seen = any(run.fallbacks if run.outcome != "completed" else run.fallbacks is not None for run in runs)
     return [
         name(row.name, 40),
         _outcome(row.eager),
         _outcome(row.compiled),
-        plural(len(row.fallback_ops), "op") if recorded else ABSENT,
+        plural(len(row.fallback_ops), "op") if seen else ABSENT,
         count(_times(noted.graph_breaks)) if noted is not None else ABSENT,
         count(_times(noted.recompiles)) if noted is not None else ABSENT,
         _error(row),
-        size(max(peaks, default=None)),
+        size(max(host, default=None)),
+        size(max(device, default=None)),
     ]
 
 
@@ -110,7 +120,7 @@ def _speeds(row: ModelRow) -> list[str]:
     return [
         name(row.name, 40),
         duration(eager.first_step_ns if eager else None),
-        duration(noted.compile_ns if noted else None),
+        duration((noted.compile_ns or None) if noted else None),
         duration(warm.compile_ns if warm else None),
         duration(eager.step_ns if eager else None),
         duration(compiled.step_ns if compiled else None),
@@ -169,7 +179,7 @@ def _facts(run: RunResult, kind: str) -> Iterator[Fact]:
     told = run.agreement
     if told and told.get("agrees") is False:
         yield _differs(told), None, None
-    if run.step_note:
+    if run.step_note and run.outcome == "completed":
         yield f"step: {run.step_note}", None, None
     if run.step_low_ns and run.step_high_ns and run.step_high_ns > _UNSTEADY * run.step_low_ns:
         spread = f"{duration(run.step_low_ns)} to {duration(run.step_high_ns)}"
@@ -179,8 +189,9 @@ def _facts(run: RunResult, kind: str) -> Iterator[Fact]:
 def _differs(told: dict[str, object]) -> str:
     errors = [f"{key} {told[key]:.1e}" for key in ("outputs", "loss", "gradients") if told.get(key) is not None]
     errors += [f"{key} not finite or of another shape" for key in _texts(told.get("not_finite"))]
-    worst = f" (largest in {told['worst_gradient']})" if told.get("worst_gradient") else ""
-    return f"differs from the CPU in {told['precision']}: {', '.join(errors)}{worst}; allowed {told['tolerance']:g}"
+    worst = f" (of {told['worst_gradient']})" if told.get("worst_gradient") else ""
+    allowed = f"{told['precision']}, allowed {told['tolerance']:g}"
+    return f"differs from the CPU ({allowed}): {', '.join(errors)}{worst}"
 
 
 def _texts(value: object) -> list[str]:
@@ -191,6 +202,7 @@ def markdown_page(found: Coverage) -> str:
     """The page as Markdown: the verdict, one table with one row a model, and the details as a list."""
     titles = [
         "model", "eager", "compiled", "CPU fallback", "graph breaks", "recompiled", "error to CPU", "host memory",
+        "device memory",
         "first step", "cold compile", "warm compile", "step, eager", "step, compiled", "a second",
     ]  # fmt: skip
     lines = [f"**{markdown_text(verdict(found))}**", "", _markdown_row(titles)]

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from ..recording.coverage_files import COMPILE_FOLDER, RECORDING_FOLDER
+from ..recording.errors import StallscopeError
 from .compile_notes import CompileNotes
 from .coverage_agreement import agreement
 from .coverage_task import CoverageTask, Report, read_task
@@ -65,7 +66,9 @@ def _die_with_parent() -> None:
 
 
 def _described(error: Exception, redact: Redactor) -> dict[str, Any]:
-    """The exception, with the frames that it went through, innermost last."""
+    """The exception, with the frames that it went through, innermost last; of one of ours, what it says."""
+    if isinstance(error, StallscopeError):
+        return {"type": "", "message": redact(str(error))[:_LONGEST], "frames": []}
     frames = [
         {"file": frame.filename, "line": frame.lineno, "function": frame.name}
         for frame in traceback.extract_tb(error.__traceback__)

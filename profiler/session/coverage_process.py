@@ -31,6 +31,8 @@ CACHE_VARIABLES = (
 """Variables that name the folder of a compiler's cache; a cold run gets empty ones."""
 
 _LONGEST_PAUSE_S = 0.1
+_PATIENCE_NS = 10_000_000_000
+"""How long a process that was killed may take to be gone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +45,7 @@ class Ending:
         signal: The name of the signal; None if it exited.
         limit_s: How long it was allowed to take.
         wall_ns: How long it took.
-        peak_rss_bytes: The most memory that it, or a process that it waited for, held.
+        peak_rss_bytes: The most memory that it, or a process that it waited for, held; None: it could not be ended.
     """
 
     outcome: str
@@ -51,7 +53,7 @@ class Ending:
     signal: str | None
     limit_s: float
     wall_ns: int
-    peak_rss_bytes: int
+    peak_rss_bytes: int | None
 
 
 def run_task(
@@ -80,7 +82,7 @@ def run_task(
         finally:
             with suppress(ProcessLookupError, PermissionError):
                 os.killpg(process.pid, signal.SIGKILL)
-    process.returncode = os.waitstatus_to_exitcode(status)
+    process.returncode = os.waitstatus_to_exitcode(status) if status is not None else -signal.SIGKILL
     ending = _ending(process.returncode, in_time, limit_s, time.monotonic_ns() - began, peak)
     (folder / ENDING_FILE).write_text(json.dumps(asdict(ending), indent=1))
     return ending
@@ -98,23 +100,28 @@ def _environment(limit_s: float, caches: Path, more: tuple[str, ...]) -> dict[st
     return env
 
 
-def _wait(process_id: int, until: int) -> tuple[int, int, bool]:
-    """Waits for the end, killing everything at the limit: wait status, peak memory [bytes], whether it was in time."""
+def _wait(process_id: int, until: int) -> tuple[int | None, int | None, bool]:
+    """Waits for the end, killing everything at the limit: wait status, peak memory [bytes], whether it was in time.
+
+    A process that waits inside a driver may not even be killed: it is left alone after a while, its status None.
+    """
     pause, in_time = 0.005, True
     while True:
-        pid, status, usage = os.wait4(process_id, os.WNOHANG if in_time else 0)
-        if pid:
-            unit = 1 if sys.platform == "darwin" else 1024
-            return status, usage.ru_maxrss * unit, in_time
-        if time.monotonic_ns() >= until:
+        ended, status, usage = os.wait4(process_id, os.WNOHANG)
+        if ended:
+            return status, usage.ru_maxrss * (1 if sys.platform == "darwin" else 1024), in_time
+        now = time.monotonic_ns()
+        if now >= until and in_time:
             in_time = False
-            os.killpg(process_id, signal.SIGKILL)
-        else:
-            time.sleep(pause)
-            pause = min(pause * 2, _LONGEST_PAUSE_S)
+            with suppress(ProcessLookupError, PermissionError):
+                os.killpg(process_id, signal.SIGKILL)
+        elif now >= until + _PATIENCE_NS:
+            return None, None, False
+        time.sleep(pause)
+        pause = min(pause * 2, _LONGEST_PAUSE_S)
 
 
-def _ending(code: int, in_time: bool, limit_s: float, wall_ns: int, peak: int) -> Ending:
+def _ending(code: int, in_time: bool, limit_s: float, wall_ns: int, peak: int | None) -> Ending:
     if not in_time:
         return Ending("out_of_time", None, "SIGKILL", limit_s, wall_ns, peak)
     if code < 0:
