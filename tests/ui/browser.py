@@ -21,8 +21,13 @@ needs_chromium = pytest.mark.skipif(
 FOLDER = "<img src=x onerror=alert(1)>"
 """The name of the folder that the served recording lies in."""
 
-VIEWS = ("overview", "timeline", "stalls", "memory", "source", "kernels", "ops", "sql")
+VIEWS = (
+    "overview", "timeline", "stalls", "dependencies", "hierarchy", "compare",
+    "memory", "source", "kernels", "ops", "sql",
+)  # fmt: skip
 READY = {
+    "dependencies": ".graph-box",
+    "hierarchy": ".icicle canvas",
     "timeline": ".timeline[data-ready]",
     "stalls": "#stall-grid .ag-row",
     "memory": "#holder-grid .ag-row",
