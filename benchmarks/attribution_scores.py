@@ -15,6 +15,8 @@ Key = tuple[str, str | None, int | None, Place | None]
 """The same with a second sufficient cause and its line; None where a method names none."""
 
 NOISE_FACTOR = 3
+MOST_DELAY_FRAC = 0.25
+
 LEAST_NOISE_NS = 20_000
 """Per step; two or three repeats can agree by accident."""
 
@@ -137,24 +139,20 @@ def score(
     )  # fmt: skip
 
 
-def least_disturbed(pairs: list[tuple[Evaluation, Evaluation]]) -> list[tuple[Evaluation, Evaluation]]:
-    """All pairs of repeats but the one whose training threads waited longest for a core, where there are three or more.
+def is_disturbed(run: Evaluation, steps: int) -> bool:
+    """Whether the training thread was ready and had no core for so much of a run that its times say little.
 
-    Other work on the machine makes single runs much slower. Which repeat is left out depends on nothing measured here.
+    Other work on the machine makes single runs much slower. Whether one counts depends on nothing that is scored.
     """
-    if len(pairs) < 3:
-        return pairs
-    worst = max(range(len(pairs)), key=lambda number: pairs[number][0].delay_ns + pairs[number][1].delay_ns)
-    return pairs[:worst] + pairs[worst + 1 :]
+    return run.delay_ns > MOST_DELAY_FRAC * run.window_ns * steps
 
 
 def cell_of(
     names: tuple[str, str, str, int], causes: tuple[str, ...], kinds: tuple[str, ...], lines: set[tuple[str, int]],
     on: list[Evaluation], off: list[Evaluation],
 ) -> Cell:  # fmt: skip
-    """The cell of one mistake from its paired repeats."""
-    pairs = least_disturbed(list(zip(on, off, strict=True)))
-    on, off = [pair[0] for pair in pairs], [pair[1] for pair in pairs]
+    """The cell of one mistake from its paired repeats; one pair alone has no noise to compare with."""
+    pairs = list(zip(on, off, strict=True))
     moved = statistics.fmean(max(0.0, (b.window_ns - b.idle_ns) - (a.window_ns - a.idle_ns)) for a, b in pairs)
     differences = [a.idle_ns - b.idle_ns for a, b in pairs]
     noise = statistics.stdev(differences) if len(pairs) > 1 else float("inf")

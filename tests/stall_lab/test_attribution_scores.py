@@ -57,11 +57,11 @@ def test_what_is_beyond_the_truth_is_wrong_and_not_right(scores) -> None:
 
 
 def test_a_truth_within_the_noise_is_not_scored(scores) -> None:
-    off = [run(scores, 0, {}) for _ in range(4)]
-    on = [run(scores, idle, {}, delay=delay) for idle, delay in ((1e6, 0), (2e6, 0), (9e6, 5), (3e6, 0))]
-    found = cell(scores, on, off)
+    off = [run(scores, 0, {}) for _ in range(3)]
+    found = cell(scores, [run(scores, idle, {}) for idle in (1e6, 2e6, 3e6)], off)
     assert found.noise_ns == 1e6
     assert not found.scored
+    assert not cell(scores, [run(scores, 5e6, {})], [run(scores, 0, {})]).scored
     assert scores.totals([found], "ours") | {"cells": 0, "unscored": 1} == scores.totals([found], "ours")
 
 
@@ -72,14 +72,8 @@ def test_device_work_that_is_gone_is_taken_off(scores) -> None:
     assert (found.moved_ns, found.truth_ns, found.gain_ns) == (2e6, 3e6, 3e6)
 
 
-def test_of_three_pairs_the_most_disturbed_is_left_out(scores) -> None:
-    off = [run(scores, 0, {}) for _ in range(4)]
-    said = [{("input", *LINE): idle} for idle in (5e6, 6e6, 90e6, 7e6)]
-    on = [run(scores, sum(one.values()), one, delay=delay) for one, delay in zip(said, (3, 1, 8, 0), strict=True)]
-    found = cell(scores, on, off)
-    assert found.truth_ns == 6e6
-    assert found.noise_ns == 1e6
-    assert found.scores["ours"].line_ns == 6e6
+def test_a_run_without_a_core_for_a_quarter_of_the_time_is_disturbed(scores) -> None:
+    assert [scores.is_disturbed(run(scores, 0, {}, window=10e6, delay=delay), 12) for delay in (29e6, 31e6)] == [0, 1]
 
 
 def test_a_second_cause_counts_beside_the_root(scores) -> None:
