@@ -27,6 +27,9 @@ from .timeline import DATA_MOVEMENT, STATES, Timeline
 if TYPE_CHECKING:
     from ..profiler.recording.reader import Recording
 
+LATE_RETURN_NS = 100_000
+"""A wait that ends later than this after the device woke the host late: the machine is busy, or the driver polls."""
+
 _MOST_PARTS = 4
 _HELD = (CAUSE_CODE["kernel_gap"], CAUSE_CODE["dependency"])
 
@@ -366,6 +369,9 @@ def _host_links(stall: _Stall) -> list[Link]:
         inner = f" ({_named(t, host)})" if context not in (-1, host) else ""
         host = context if context >= 0 else host
         what += f", in {_named(t, host)}{inner} on {_thread(t, host)}"
+        late = int(t.end[host]) - stall.ts
+        if CAUSE_NAMES[cause] == "synchronization" and late >= LATE_RETURN_NS:
+            what += f"; it returned only {duration_text(late)} after the device had finished"
         told.append(Link("host", what, int(t.slice_id[host]), int(t.ts[host]), int(t.end[host] - t.ts[host])))
     return told
 

@@ -94,3 +94,13 @@ def test_a_recording_that_never_waited() -> None:
     trace.launched(main, gpu, call=(0, 5 * US), work=(10 * US, 90 * US))
     with pytest.raises(QueryError, match="no device ever waited"):
         why_largest(trace.recording())
+
+
+def test_a_wait_that_returns_late_says_so() -> None:
+    trace = TraceBuilder()
+    main, gpu = trace.thread(), trace.stream()
+    trace.launched(main, gpu, call=(0, 5 * US), work=(10 * US, 90 * US))
+    trace.slice(main, "cudaStreamSynchronize", "synchronization", 20 * US, 580 * US)
+    trace.launched(main, gpu, call=(620 * US, 5 * US), work=(630 * US, 100 * US))
+    texts = [link.text for link in why_largest(trace.recording()).links]
+    assert any("returned only 500 us after the device had finished" in text for text in texts)
