@@ -6,7 +6,7 @@ nothing is worth doing there is none, and the verdict says that the device is th
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -17,6 +17,7 @@ from .finding_candidates import Candidate, Scope
 from .finding_texts import WORDING, duration_text, wording
 from .memory_growth import memory_growth
 from .selection import device_selection
+from .stall_claims import ALL_OVER
 from .stall_findings import stall_candidates
 from .step_breakdown import states_within
 from .steps import StepCut, device_steps
@@ -116,7 +117,7 @@ def findings(recording: Recording, *, ranks: tuple[int, ...] | None = None) -> F
     candidates = [c for scope in scopes for c in stall_candidates(recording, scope)]
     candidates += communication_candidates(recording, scopes)
     found = [finding for finding in _over_ranks(candidates) if finding.share_frac >= WORTH_FRAC]
-    found.sort(key=lambda finding: -finding.gives_back_ns)
+    found = _one_of_each_spread(sorted(found, key=lambda finding: -finding.gives_back_ns))
     found = (found + _memory(recording, chosen))[:LIMIT]
     return Findings(_verdict(scopes, found), tuple(found), tuple(_cold_starts(recording, chosen)))
 
@@ -171,6 +172,20 @@ def _finding(candidate: Candidate, group: list[Candidate]) -> Finding:
         advice=words.advice,
         confidence=candidate.confidence,
     )
+
+
+def _one_of_each_spread(found: list[Finding]) -> list[Finding]:
+    """The findings, where what many lines share in is said once: of the line that has most, with the rest named."""
+    kept: dict[object, Finding] = {}
+    for number, finding in enumerate(found):
+        key = (finding.kind, finding.device_type, finding.device_index) if finding.kind in ALL_OVER else number
+        first = kept.get(key)
+        if first is None:
+            kept[key] = finding
+        else:
+            more = f" Elsewhere it is {duration_text(finding.gives_back_ns)} more."
+            kept[key] = replace(first, evidence=first.evidence + more)
+    return list(kept.values())
 
 
 def _memory(recording: Recording, ranks: tuple[int, ...]) -> list[Finding]:

@@ -75,6 +75,17 @@ def test_small_kernels_are_launch_bound() -> None:
     assert "half of them shorter than 4.00 us" in first.evidence and first.line is None
 
 
+def test_what_many_lines_share_in_is_said_once() -> None:
+    run = Run(steps=2)
+    run.trace.python(run.main, "train.py(12): epoch", 0, 12_000 * US)
+    run.trace.python(run.main, "train.py(40): evaluate", 12_000 * US, 8_000 * US)
+    for n in range(900):
+        run.kernel(20 * n, 20 * n + 8, 4)
+    found = run.found().findings
+    assert [(finding.kind, finding.line) for finding in found] == [("launch_bound", 12)]
+    assert "Elsewhere it is" in found[0].evidence
+
+
 def test_pageable_copies_and_their_line() -> None:
     run = Run()
     run.trace.python(run.main, "train.py(20): to_device", 0, 4 * STEP * US)
