@@ -91,6 +91,10 @@ WORDING: dict[str, Wording] = {
         "Copies from or to pageable memory, with nothing beside them",
         "Pin the memory (DataLoader(pin_memory=True)) and copy with non_blocking=True: it is faster and can overlap.",
     ),
+    "awaited_copy": Wording(
+        "Copies on a stream of their own are awaited before anything else can run",
+        "Queue the copy earlier, a step ahead, or wait for it later: right before what needs it.",
+    ),
     "device_copy": Wording(
         "Copies within {device} that nothing runs beside",
         "Copy less: no clone() or contiguous() in the step, outputs written in place, gradients as views of buckets.",

@@ -17,7 +17,7 @@ from .device_activity import DeviceActivity
 from .group_statistics import distinct
 from .spells import HELD_LONG
 from .stall_rows import StallRows
-from .timeline import DATA_MOVEMENT, Ints, Timeline
+from .timeline import COMPUTE, DATA_MOVEMENT, Ints, Timeline
 
 LAUNCHING = ("dispatch", "launch")
 """Root causes that are one thing to do about: the host launches too slowly for what the device has to run."""
@@ -30,7 +30,7 @@ MOST_FRAC = 0.5
 
 NOT_A_FINDING = ("tail",)
 
-KINDS = (*CAUSE_NAMES, "launch_bound", "between_ops", "held", "pageable_copy", "device_copy")
+KINDS = (*CAUSE_NAMES, "launch_bound", "between_ops", "held", "pageable_copy", "device_copy", "awaited_copy")
 """What findings about stalls are called: by their root cause, in most cases."""
 
 
@@ -57,6 +57,8 @@ def kinds_of(t: Timeline, device: DeviceActivity, rows: StallRows) -> Ints:
         special = _kind_of_copy(t.names[name])
         if special:
             kind[plain[t.name[rows.op[plain]] == name]] = KINDS.index(special)
+    left = plain[kind[plain] == CAUSE_CODE["copy"]]
+    kind[left[_aside(t, device)[t.track[rows.op[left]]]]] = KINDS.index("awaited_copy")
     return kind
 
 
@@ -80,3 +82,10 @@ def _kind_of_copy(name: str) -> str | None:
     if "ageable" in name:
         return "pageable_copy"
     return "device_copy" if direction_of(name) == "device_to_device" else None
+
+
+def _aside(t: Timeline, device: DeviceActivity) -> npt.NDArray[np.bool_]:
+    """Per track whether it is a stream that never computes: copies there are meant to run beside something."""
+    computes = np.bincount(t.track[device.rows[t.state[device.rows] == COMPUTE]], minlength=len(t.tracks)) > 0
+    stream = np.array([track.kind == "stream" for track in t.tracks], dtype=np.bool_)
+    return stream & ~computes

@@ -84,7 +84,7 @@ def _evidence(t: Timeline, scope: Scope, kind: str, rows: StallRows, second: npt
     pieces = _per(count, scope)
     text = f"{duration_text(scope.per_unit(dur))}{unit} in {pieces} {'piece' if pieces == '1' else 'pieces'}{unit}"
     text += f", the longest {duration_text(int(rows.dur.max()))}"
-    if movement and kind not in ("copy", "pageable_copy"):
+    if movement and not kind.endswith("copy"):
         text += f"; {duration_text(scope.per_unit(movement))} of it are copies"
     if kind in ALL_OVER:
         text += f"; {_operations(t, scope)}"

@@ -54,7 +54,8 @@ def stalls(
         outside all steps), ts and dur (ns), state (stall or data_movement), cause and root_cause (see ``CAUSES``),
         co_cause (a second cause without which the stall would also be gone), ended_by (the operation that ended it, or
         the copy), host_slice_id and root_slice_id (the slices behind the two causes; NA for unrecorded time), stack_id,
-        file, line, function, line_source (``function``: the line of its def; ``stack``: the line that ran),
+        file, line, function, line_source (``function``: the line of its def; ``stack``, ``source``, ``sample``: the
+        line that ran, from a stack taken there, the text of the source, the sampler),
         evidence (slice ids), peer_rank (the rank that a blocking collective waited for; NA otherwise), confidence (low,
         medium, high), reason (why it is not known, or not certain; "" otherwise), analysis_version.
 

@@ -43,7 +43,7 @@ EXTRA_REPEATS = 3
 """So many times more a job is repeated where other work on the machine disturbed its runs."""
 
 # What a finding of a cause is called.
-_KINDS = {"dispatch": ("launch_bound",), "launch": ("launch_bound",), "copy": ("copy", "pageable_copy")}
+_KINDS = {"dispatch": ("launch_bound",), "launch": ("launch_bound",), "copy": ("copy", "pageable_copy", "awaited_copy")}
 
 
 @dataclass(frozen=True)

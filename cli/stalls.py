@@ -41,8 +41,9 @@ _ALSO_FRAC = 0.25
     output_keys={
         "stalls": (
             f"by reason a list of {{{_PLACE_KEYS}, kind (the root cause, or launch_bound, held, between_ops, "
-            "pageable_copy), file, line, function, line_source, dur (ns that it would give back), second_ns (of that "
-            "where another cause is the root), movement_ns, steady_step_ns, count, longest_ns, window_frac, also, "
+            "pageable_copy, device_copy, awaited_copy), file, line, function, line_source, dur (ns that it would give "
+            "back), second_ns (of that where another cause is the root), movement_ns, steady_step_ns, count, "
+            "longest_ns, window_frac, also, "
             "host, ended_by (each null or {name, count, dur}), later_ns, typical_ns, slice_ids (for `stallscope "
             "why`), confidence, "
             f"reason, advice}}; else a list of {{{_PLACE_KEYS}, state, cause or root_cause, with --by line also file, "
@@ -169,6 +170,7 @@ _KINDS = {
     "between_ops": "the framework between two ops",
     "held": "queued already, and not started for long",
     "pageable_copy": "a copy from or to pageable memory, with nothing beside it",
+    "awaited_copy": "a copy on a stream of its own, and nothing ran until it was through",
     "device_copy": "a copy within the device, with nothing beside it",
 }
 _ALL_OVER = ("launch_bound", "between_ops", "kernel_gap", "held")
@@ -178,7 +180,7 @@ def _of_which(reason: StallReason) -> str:
     from .rendering.numbers import duration
 
     parts = []
-    if reason.movement_ns and reason.kind not in ("copy", "pageable_copy"):
+    if reason.movement_ns and not reason.kind.endswith("copy"):
         parts.append(f"{duration(reason.movement_ns)} of it copies")
     if reason.second_ns:
         parts.append(f"{duration(reason.second_ns)} of it has another root cause")

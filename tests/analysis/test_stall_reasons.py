@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 
 from stallscope.analysis.device_activity import rank_activity
@@ -57,3 +58,22 @@ def test_a_line_is_blamed_for_slow_launches_only_where_it_has_most_of_them() -> 
     line, dur = np.array([1, 1, 2, 3, 4]), np.array([30, 25, 25, 20, 1])
     assert blamed(kind, line, dur).tolist() == [1, 1, -1, -1, 4]
     assert blamed(kind, line, np.array([20, 20, 40, 20, 1])).tolist() == [-1, -1, -1, -1, 4]
+
+
+@pytest.mark.parametrize(
+    ("name", "stream", "kind"),
+    [
+        ("Memcpy HtoD (Pinned -> Device)", 7, "copy"),
+        ("Memcpy HtoD (Pinned -> Device)", 9, "awaited_copy"),
+        ("Memcpy HtoD (Pageable -> Device)", 9, "pageable_copy"),
+        ("Memcpy DtoD (Device -> Device)", 7, "device_copy"),
+    ],
+)
+def test_copies_by_what_can_be_done_about_them(name: str, stream: int, kind: str) -> None:
+    trace = TraceBuilder()
+    main, gpu = trace.thread(), trace.stream(7)
+    aside = gpu if stream == 7 else trace.stream(stream)
+    trace.launched(main, gpu, call=(0, 5 * US), work=(10 * US, 100 * US))
+    trace.launched(main, aside, call=(20 * US, 5 * US), work=(110 * US, 500 * US), name=name, category="memcpy")
+    trace.launched(main, gpu, call=(30 * US, 5 * US), work=(610 * US, 100 * US))
+    assert [(one.kind, one.dur) for one in stall_reasons(trace.recording())] == [(kind, 500 * US)]
