@@ -17,7 +17,6 @@ from typing import Any
 from ..profiler.recording.coverage_files import (
     COMPILE_FOLDER,
     ENDING_FILE,
-    LOG_FILE,
     RECORDING_FOLDER,
     REPORT_FILE,
     TASK_FILE,
@@ -32,7 +31,6 @@ from .steps import STEADY, steps
 OUTCOMES = ("completed", "failed", "crashed", "hung")
 """completed; failed: an exception or an exit code; crashed: ended by a signal; hung: killed at the time limit."""
 
-_LOG_TAIL_BYTES = 1 << 16
 _STACK_BLOCK = re.compile(r"^(?P<who>Current thread|Thread) 0x[^\n]*\(most recent call first\):\n", re.MULTILINE)
 _STACK_FRAME = re.compile(r'^  File "(?P<file>[^"\n]+)", line (?P<line>\d+) in (?P<function>[^\n]+)$', re.MULTILINE)
 _PRINTED_FRAME = re.compile(r'^  File "(?P<file>[^"\n]+)", line (?P<line>\d+)', re.MULTILINE)
@@ -100,7 +98,7 @@ def run_result(folder: Path) -> RunResult:
     compiled = _opened(folder / COMPILE_FOLDER) or (recorded if task.get("kind") == "script" else None)
     outcome = _outcome(report, ending)
     stage = "done" if outcome == "completed" else str(report.get("stage", "start"))
-    reason, file, line = _why(outcome, report, ending, folder)
+    reason, file, line = _why(outcome, report, ending)
     steady = _steady_of_script(recorded) if task.get("kind") == "script" else _steady(report.get("blocks") or [])
     return RunResult(
         outcome=outcome,
@@ -154,14 +152,12 @@ def _outcome(report: dict[str, Any], ending: dict[str, Any]) -> str:
     return "completed" if completed else "failed"
 
 
-def _why(
-    outcome: str, report: dict[str, Any], ending: dict[str, Any], folder: Path
-) -> tuple[str, str | None, int | None]:
+def _why(outcome: str, report: dict[str, Any], ending: dict[str, Any]) -> tuple[str, str | None, int | None]:
     """Why it did not complete, and where."""
     if outcome == "completed":
         return "", None, None
     if outcome in ("crashed", "hung"):
-        place = stack_position(_tail(folder / LOG_FILE))
+        place = stack_position(str(ending.get("printed") or ""))
         if outcome == "hung":
             return f"no end after {ending.get('limit_s'):g} s", *place
         killed = ": killed, perhaps for want of memory" if ending.get("signal") == "SIGKILL" else ""
@@ -170,7 +166,7 @@ def _why(
     if isinstance(error, dict):
         said = ": ".join(str(part) for part in (error.get("type"), error.get("message")) if part)
         return said, *_innermost(error.get("frames") or [])
-    last, at, number = _printed_error(_tail(folder / LOG_FILE))
+    last, at, number = _printed_error(str(ending.get("printed") or ""))
     return last or f"exit code {ending.get('exit_code')}", at, number
 
 
@@ -183,16 +179,6 @@ def _printed_error(text: str) -> tuple[str, str | None, int | None]:
     stack, rest = (body[0], after[body.end() :]) if body else ("", after)
     frames = [{"file": one["file"], "line": int(one["line"])} for one in _PRINTED_FRAME.finditer(stack)]
     return rest.partition("\n")[0][:300], *_innermost(frames)
-
-
-def _tail(file: Path) -> str:
-    try:
-        with file.open("rb") as log:
-            log.seek(0, 2)
-            log.seek(max(log.tell() - _LOG_TAIL_BYTES, 0))
-            return log.read().decode("utf-8", "replace")
-    except OSError:
-        return ""
 
 
 def stack_position(text: str) -> tuple[str | None, int | None]:

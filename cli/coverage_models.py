@@ -19,6 +19,7 @@ class ModelSettings:
         device: As in ``model.to(device)``.
         imports: ``MODULE`` or ``MODULE:FUNCTION`` to import (and call) first; ``import`` in the file.
         compile: Whether to run it with torch.compile, too.
+        warm: Whether to compile again in a new process, with the caches of the first.
         backend: The backend of torch.compile.
         precision: The element type, by its name in torch.
         optimizer: The class in torch.optim.
@@ -34,6 +35,7 @@ class ModelSettings:
     device: str = ""
     imports: tuple[str, ...] = ()
     compile: bool = True
+    warm: bool = True
     backend: str = "inductor"
     precision: str = "float32"
     optimizer: str = "AdamW"
@@ -66,8 +68,9 @@ class ModelEntry:
 
 
 _KINDS: dict[str, tuple[type, ...]] = {
-    "device": (str,), "imports": (list, tuple), "compile": (bool,), "backend": (str,), "precision": (str,),
-    "optimizer": (str,), "steps": (int,), "warm_up": (int,), "time_limit_s": (int, float), "tolerance": (int, float),
+    "device": (str,), "imports": (list, tuple), "compile": (bool,), "warm": (bool,), "backend": (str,),
+    "precision": (str,), "optimizer": (str,), "steps": (int,), "warm_up": (int,),
+    "time_limit_s": (int, float), "tolerance": (int, float),
     "samples": (int, float), "tokens": (int, float), "cache_variables": (list, tuple),
 }  # fmt: skip
 _WORDS = {str: "a text", list: "a list of texts", bool: "true or false", int: "a number"}

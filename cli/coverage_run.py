@@ -40,7 +40,7 @@ def _run_model(entry: ModelEntry, folder: Path, tell: Told) -> ModelRow:
         if entry.settings.compile and not (first.outcome == "failed" and first.stage in _BEFORE_THE_DEVICE):
             caches = folder / "compiler_caches"
             second = _run(entry, "compiled", folder / "compiled", caches, tell)
-            if second.outcome == "completed":
+            if entry.settings.warm and second.outcome == "completed":
                 _run(entry, "warm", folder / "warm", caches, tell)
     return model_row(
         folder,

@@ -13,13 +13,14 @@ import subprocess
 import sys
 import time
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from ..recording.coverage_files import ENDING_FILE, LOG_FILE
 from .compile_notes import LOG_NAMES
 from .coverage_child import LIMIT_VARIABLE
 from .coverage_task import CoverageTask
+from .secrets import Redactor, environment_secrets, masked_arguments
 
 CACHE_VARIABLES = (
     "TORCHINDUCTOR_CACHE_DIR",
@@ -30,6 +31,7 @@ CACHE_VARIABLES = (
 )
 """Variables that name the folder of a compiler's cache; a cold run gets empty ones."""
 
+_TAIL_BYTES = 1 << 16
 _LONGEST_PAUSE_S = 0.1
 _PATIENCE_NS = 10_000_000_000
 """How long a process that was killed may take to be gone."""
@@ -46,6 +48,7 @@ class Ending:
         limit_s: How long it was allowed to take.
         wall_ns: How long it took.
         peak_rss_bytes: The most memory that it, or a process that it waited for, held; None: it could not be ended.
+        printed: The end of what it printed, without what looks secret.
     """
 
     outcome: str
@@ -54,6 +57,7 @@ class Ending:
     limit_s: float
     wall_ns: int
     peak_rss_bytes: int | None
+    printed: str
 
 
 def run_task(
@@ -69,23 +73,39 @@ def run_task(
         cache_variables: Environment variables to point there besides ``CACHE_VARIABLES``.
     """
     folder.mkdir(parents=True)
-    file = task.write(folder)
-    command = [sys.executable, "-m", f"{__package__}.coverage_child", str(file)]
     began = time.monotonic_ns()
-    with (folder / LOG_FILE).open("wb") as log:
-        process = subprocess.Popen(
-            command, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, start_new_session=True,
-            env=_environment(limit_s, caches, cache_variables),
-        )  # fmt: skip
-        try:
-            status, peak, in_time = _wait(process.pid, began + round(limit_s * 1e9))
-        finally:
-            with suppress(ProcessLookupError, PermissionError):
-                os.killpg(process.pid, signal.SIGKILL)
-    process.returncode = os.waitstatus_to_exitcode(status) if status is not None else -signal.SIGKILL
-    ending = _ending(process.returncode, in_time, limit_s, time.monotonic_ns() - began, peak)
+    process = _started(task.write(folder), folder, _environment(limit_s, caches, cache_variables))
+    try:
+        status, peak, in_time = _wait(process.pid, began + round(limit_s * 1e9))
+    finally:  # whatever it has started, and itself where we are interrupted
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(process.pid, signal.SIGKILL)
+    wall_ns = time.monotonic_ns() - began
+    code = os.waitstatus_to_exitcode(status) if status is not None else -signal.SIGKILL
+    process.returncode = code  # reaped above, which Popen cannot know
+    masked, secrets = masked_arguments(task.program)
+    printed = Redactor(secrets + environment_secrets(os.environ))(_tail(folder / LOG_FILE))
+    ending = Ending(
+        outcome="out_of_time" if not in_time else "exited" if code >= 0 else "killed_by_signal",
+        exit_code=code if code >= 0 else None,
+        signal=_signal_name(-code) if code < 0 else None,
+        limit_s=limit_s,
+        wall_ns=wall_ns,
+        peak_rss_bytes=peak,
+        printed=printed,
+    )
+    replace(task, program=tuple(masked)).write(folder)
     (folder / ENDING_FILE).write_text(json.dumps(asdict(ending), indent=1))
     return ending
+
+
+def _started(task_file: Path, folder: Path, environment: dict[str, str]) -> subprocess.Popen[bytes]:
+    command = [sys.executable, "-m", f"{__package__}.coverage_child", str(task_file)]
+    with (folder / LOG_FILE).open("wb") as log:
+        return subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, start_new_session=True,
+            env=environment,
+        )  # fmt: skip
 
 
 def _environment(limit_s: float, caches: Path, more: tuple[str, ...]) -> dict[str, str]:
@@ -121,12 +141,11 @@ def _wait(process_id: int, until: int) -> tuple[int | None, int | None, bool]:
         pause = min(pause * 2, _LONGEST_PAUSE_S)
 
 
-def _ending(code: int, in_time: bool, limit_s: float, wall_ns: int, peak: int | None) -> Ending:
-    if not in_time:
-        return Ending("out_of_time", None, "SIGKILL", limit_s, wall_ns, peak)
-    if code < 0:
-        return Ending("killed_by_signal", None, _signal_name(-code), limit_s, wall_ns, peak)
-    return Ending("exited", code, None, limit_s, wall_ns, peak)
+def _tail(file: Path) -> str:
+    with file.open("rb") as log:
+        log.seek(0, 2)
+        log.seek(max(log.tell() - _TAIL_BYTES, 0))
+        return log.read().decode("utf-8", "replace")
 
 
 def _signal_name(number: int) -> str:

@@ -75,11 +75,12 @@ def load_workload(factory: str) -> Workload:
 
 def _file_module(file: Path) -> ModuleType:
     sys.path.insert(0, str(file.resolve().parent))
-    spec = importlib.util.spec_from_file_location(file.stem, file)
+    name = f"coverage_factory_{file.stem}"  # a file of the user's may be called random.py
+    spec = importlib.util.spec_from_file_location(name, file)
     if spec is None or spec.loader is None or not file.is_file():
         raise UsageError(f"{file} is not a Python file.")
     module = importlib.util.module_from_spec(spec)
-    sys.modules[file.stem] = module
+    sys.modules[name] = module
     spec.loader.exec_module(module)
     return module
 

@@ -27,6 +27,7 @@ def batch(step: int) -> tuple[torch.Tensor, torch.Tensor]:
 
 
 def abort(x: torch.Tensor) -> torch.Tensor:
+    print("logged in with", os.environ.get("PLANTED_TOKEN"))
     os.abort()
 
 

@@ -51,6 +51,5 @@ def write_process(
     (folder / "task.json").write_text(json.dumps({"kind": kind}))
     if report is not None:
         (folder / "report.json").write_text(json.dumps(report))
-    (folder / "ending.json").write_text(json.dumps(ended))
-    (folder / "output.txt").write_text(log)
+    (folder / "ending.json").write_text(json.dumps({**ended, "printed": log}))
     return folder
