@@ -10,7 +10,7 @@ from .command import described
 from .options import json_option
 
 if TYPE_CHECKING:
-    from .machine import Check
+    from .check import Check
 
 MARKS = {"ok": ("ok", "green"), "note": ("note", "yellow"), "failed": ("FAILED", "bold red")}
 

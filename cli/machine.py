@@ -10,9 +10,11 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
 from importlib import metadata
 from typing import Any
+
+from .check import Check
+from .device_plugins import device_plugins
 
 TORCH_TIMEOUT_S = 120
 IMPORTER_GROUP = "stallscope.importers"
@@ -21,8 +23,10 @@ IMPORTER_GROUP = "stallscope.importers"
 _ASK_TORCH = """
 import json, torch
 found = {"version": torch.__version__, "cuda": torch.version.cuda, "hip": getattr(torch.version, "hip", None)}
+private = torch._C._get_privateuse1_backend_name()
+found["plug-in device"] = private if getattr(torch, private, None) else None
 found["devices"] = []
-for kind in ("cuda", "xpu", "mtia", "mps", torch._C._get_privateuse1_backend_name()):
+for kind in ("cuda", "xpu", "mtia", "mps", private):
     module = getattr(torch, kind, None)
     try:
         available = bool(module and module.is_available())
@@ -54,29 +58,6 @@ for one in registered_collectors():
     found.append({"name": one.name, "origin": one.origin, "loads": one.collector is not None, "reason": reason})
 print(json.dumps(found))
 """
-
-
-@dataclass(frozen=True, slots=True)
-class Check:
-    """One thing that was looked at.
-
-    Attributes:
-        section: What it belongs to: system, dependencies, reading, recording, cache.
-        name: What was looked at.
-        state: ok, note (works, but there is something to know), or failed (stallscope does not work without it).
-        found: What was found, in words.
-        hint: What to do about it; empty where there is nothing to do.
-    """
-
-    section: str
-    name: str
-    state: str
-    found: str
-    hint: str = ""
-
-    def to_dict(self) -> dict[str, str]:
-        """The check as a row of JSON."""
-        return asdict(self)
 
 
 def checks() -> Iterator[Check]:
@@ -178,6 +159,7 @@ def _torch(found: dict[str, Any]) -> Iterator[Check]:
         yield _device(device)
     if not found["devices"]:
         yield Check("recording", "accelerator", "note", f"none that torch sees; its build is: {build}")
+    yield from device_plugins(found["plug-in device"])
     yield Check("recording", "torch.profiler", "ok", f"can record: {', '.join(found['activities'])}")
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import sys
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -81,7 +82,9 @@ def _configured(make: Any, **named: str) -> Any | None:
     accepted = inspect.signature(make).parameters
     if not set(named) <= set(accepted) and not any(p.kind is p.VAR_KEYWORD for p in accepted.values()):
         return None
-    return make(**named)
+    with warnings.catch_warnings():  # that its interface may change is not the program's concern
+        warnings.simplefilter("ignore")
+        return make(**named)
 
 
 def profiler_arguments(detail: str, device: str | None, config: Any | None, *, stacks: bool) -> dict[str, Any]:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+from types import SimpleNamespace
 
 import pytest
 
 from stallscope.cli import machine
-from stallscope.cli.machine import Check, dependency, native_scanner
+from stallscope.cli.check import Check
+from stallscope.cli.device_plugins import device_plugins
+from stallscope.cli.machine import dependency, native_scanner
 from tests.cli.conftest import Run
 
 
@@ -82,3 +85,29 @@ def test_torch_is_asked_in_a_process_of_its_own() -> None:
     assert why_not == ""
     assert found is not None
     assert "CPU" in found["activities"]
+
+
+class Entry:
+    """What importlib.metadata gives for a plug-in's entry point."""
+
+    def __init__(self, name: str, package: str) -> None:
+        self.name = name
+        self.dist = SimpleNamespace(name=package, version="1.2")
+
+
+def test_device_plugins_are_told_with_whether_torch_has_their_device(monkeypatch: pytest.MonkeyPatch) -> None:
+    entries = [Entry("device_backend", "torch_tpu"), Entry("other", "torch-other")]
+    monkeypatch.setattr("importlib.metadata.entry_points", lambda group: entries)
+    other, tpu = device_plugins("tpu")
+    assert (tpu.name, tpu.state) == ("plug-in tpu", "ok")
+    assert tpu.found.startswith("torch_tpu 1.2: ")
+    assert ".xplane.pb" in tpu.found
+    assert (other.name, other.state) == ("plug-in other", "note")
+    assert "torch has no device 'other'" in other.found
+    assert other.hint
+    assert [check.state for check in device_plugins(None)] == ["note", "note"]
+
+
+def test_without_device_plugins_nothing_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("importlib.metadata.entry_points", lambda group: [])
+    assert list(device_plugins("privateuseone")) == []
