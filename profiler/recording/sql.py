@@ -57,7 +57,7 @@ def run_query(
     derived = dict(also or {})
     with _database(memory_limit) as connection:
         statement = _single_select(connection, query)
-        used = _tables_used(_syntax_tree(connection, statement), TABLES.keys() | derived.keys())
+        used = _tables_used(_syntax_tree(connection, statement), [*TABLES, *derived])
         files: list[Path] = []
         for name in sorted(used):
             if name in derived:

@@ -48,7 +48,7 @@ def layout(served: Served, query: Query) -> html.Div:
     rank, step = chosen_rank(served, query), chosen_step(served, query)
     with served.lock:
         devices = memory_peaks(served.recording, rank=rank)
-        moved = _copies(served, rank, step)
+        moved = _copies(served, rank, step, query)
         if not devices:
             head = html.Div(html.H1("No allocation is recorded."), className="verdict")
             return html.Div([head, html.Div([_nothing(), moved], className="columns")], className="page")
@@ -242,7 +242,7 @@ def _growth(served: Served, rank: int, device: DeviceMemory) -> html.Section:
     return section("From step to step", graph, note=f"{words[found.verdict]}: {found.note}.")
 
 
-def _copies(served: Served, rank: int, step: int | None) -> html.Section:
+def _copies(served: Served, rank: int, step: int | None, query: Query) -> html.Section:
     frame = copies(served.recording, rank=rank, step=step)
     if not len(frame):
         return section("Bytes copied", html.P("No copy ran on a device.", className="note"))
@@ -261,7 +261,9 @@ def _copies(served: Served, rank: int, step: int | None) -> html.Section:
     slow = any("Pageable" in str(row[1]) for row in rows)
     pageable = " A copy from or to pageable memory holds the host up: pin it." if slow else ""
     note = f"In {frame.attrs['selection']}.{pageable}"
-    return section("Bytes copied", html.Div(table(head, rows, numbers=(2, 3, 4, 5)), className="short"), note=note)
+    each = dcc.Link("Show them among the kernels", href=address("kernels", query, filter="mem"), className="button")
+    shown = html.Div(table(head, rows, numbers=(2, 3, 4, 5)), className="short")
+    return section("Bytes copied", shown, html.Div(each, className="links"), note=note)
 
 
 def _nothing() -> html.Section:
