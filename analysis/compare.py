@@ -27,7 +27,7 @@ from .compare_metrics import MetricDifference, metric, metric_differences
 from .compare_outliers import Outlier, outliers
 from .compare_parts import PartDifference, by_cause, nearest, part_differences, state_differences
 from .compare_texts import headline, notes, why
-from .compare_work import WorkDifference, work_differences
+from .compare_work import WorkDifference, line_differences, work_differences
 from .run_facts import RunMeasures, Unit
 from .run_statistics import Verdict, WithinRun, within_run
 from .timeline import STATES
@@ -194,7 +194,7 @@ def compare(
         metrics=metric_differences(base, new, margin_frac=margin_frac),
         kernels=work_differences(base, new, lambda run: run.kernels),
         ops=work_differences(base, new, lambda run: run.ops),
-        lines=work_differences(base, new, lambda run: run.lines),
+        lines=line_differences(base, new),
         fallbacks=fell_back,
         compilations=compiled,
         ranks=_ranks(base, new),

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
+from .compare_lines import Place, same_lines
 from .compare_parts import mean_over_runs, mean_parts
 from .run_facts import RunMeasures, WorkRow
 from .run_work import OTHERS
@@ -71,6 +72,31 @@ def work_differences(
     rows = [_difference(key, name, sides, cut) for key, name in short.items()]
     order = sorted(rows, key=lambda row: (row.name, row.detail))
     return tuple(sorted(order, key=lambda row: -abs(row.device_difference_ns) - abs(row.host_difference_ns)))
+
+
+def line_differences(base: Sequence[RunMeasures], new: Sequence[RunMeasures]) -> tuple[WorkDifference, ...]:
+    """The same for lines of source, where a line that moved, or whose file did, is the same line.
+
+    It has the name that it has on the new side.
+    """
+    places = [{_place(row): (row.name, row.detail) for run in runs for row in run.lines} for runs in (base, new)]
+    same = {places[1][now]: old for now, old in same_lines(*places).items()}
+    keys = {key: places[0].get(old, key) for key, old in same.items()}
+    shown = {old: key for key, old in keys.items()}
+    called = [replace(run, lines=tuple(_renamed(row, keys) for row in run.lines)) for run in new]
+    rows = work_differences(base, called, lambda run: run.lines)
+    back = [(row, shown.get((row.name, row.detail), (row.name, row.detail))) for row in rows]
+    return tuple(replace(row, name=name, detail=detail, short_name=name) for row, (name, detail) in back)
+
+
+def _place(row: WorkRow) -> Place:
+    file, colon, line = row.name.rpartition(":")
+    return (file, int(line), row.detail) if colon and line.isdigit() else (row.name, 0, row.detail)
+
+
+def _renamed(row: WorkRow, keys: Mapping[Key, Key]) -> WorkRow:
+    name, detail = keys[row.name, row.detail]
+    return replace(row, name=name, detail=detail)
 
 
 @dataclass(frozen=True, slots=True)

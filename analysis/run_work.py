@@ -31,22 +31,26 @@ def work_tables(
 ) -> tuple[tuple[WorkRow, ...], tuple[WorkRow, ...], tuple[WorkRow, ...]]:
     """Kernels by name and grid, ops by name, lines of source: each most time first, over the steady steps."""
     return (
-        _table(recording, ranks, _kernel_rows),
+        _table(recording, ranks, _kernel_rows, short_name),
         _table(recording, ranks, _op_rows),
         _table(recording, ranks, _line_rows),
     )
 
 
 def _table(
-    recording: Recording, ranks: tuple[int, ...], rows_of: Callable[[Recording, int], list[tuple[Key, Values]]]
+    recording: Recording,
+    ranks: tuple[int, ...],
+    rows_of: Callable[[Recording, int], list[tuple[Key, Values]]],
+    readable: Callable[[str], str | None] = lambda name: name,
 ) -> tuple[WorkRow, ...]:
+    """The rows of all ranks added up; ``readable`` makes the short name, the name itself where it gives none."""
     sums: dict[Key, list[int]] = {}
     for rank in ranks:
         for key, values in rows_of(recording, rank):
             one = sums.setdefault(key, [0, 0, 0])
             for place, value in enumerate(values):
                 one[place] += value
-    rows = [WorkRow(name, detail, short_name(name) or name, *values) for (name, detail), values in sums.items()]
+    rows = [WorkRow(name, detail, readable(name) or name, *values) for (name, detail), values in sums.items()]
     rows.sort(key=lambda row: (-row.device_ns - row.host_ns, row.name, row.detail))
     return _shortened(rows)
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from stallscope.analysis.compare import compare
 from stallscope.analysis.compare_lines import NOWHERE, same_files, same_lines
-from tests.analysis.measured_runs import MS, run
+from tests.analysis.measured_runs import MS, kernel, run
 
 PLACES = st.tuples(
     st.sampled_from(["a/x.py", "b/x.py", "x.py", "c/a/x.py", "y.py"]),
@@ -59,3 +59,14 @@ def test_a_moved_line_is_one_row_with_both_numbers() -> None:
     new = run([9 * MS], places={("stall", "input", "/b/train.py", 14, "loop"): 3 * MS})
     (row,) = compare([base], [new]).places
     assert (row.file, row.line, row.base_line, row.difference_ns) == ("/b/train.py", 14, 10, -1 * MS)
+
+
+def test_host_time_of_a_line_that_moved_is_one_row_too() -> None:
+    rows = [kernel(f"/{where}/job/train.py:{line}", detail="loop", host_ns=ns) for where, line, ns in
+            (("a", 10, 400), ("b", 14, 300))]  # fmt: skip
+    unknown = kernel("", host_ns=50)
+    found = compare([run([MS], lines=(rows[0], unknown))], [run([MS], lines=(rows[1], unknown))]).lines
+    assert [(row.name, row.change, row.base_host_ns, row.new_host_ns) for row in found] == [
+        ("/b/job/train.py:14", "time", 400, 300),
+        ("", "same", 50, 50),
+    ]
