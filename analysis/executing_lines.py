@@ -28,7 +28,11 @@ AROUND = 24
 
 _BUILT_IN = re.compile(r"^<built-in (?:method|function) ([^ >]+)")
 _OP = re.compile(r"([^:]+)$")
-_WRAPPERS = frozenset({"wrapper", "inner", "wrapped", "decorate_context", "decorate_no_grad", "_fn", "__call__"})
+_WRAPPERS = frozenset(
+    {"wrapper", "_wrapper", "inner", "wrapped", "decorated", "decorate_context", "decorate_no_grad", "_fn", "__call__"}
+)
+_COMPILED = re.compile(r"(?:^|/)torch/_dynamo/eval_frame\.py$")
+"""A call of a compiled function is recorded as one of functions in there."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -189,7 +193,7 @@ def _called(name: str) -> str:
         return MODULE
     place = python_line(name)
     if place is not None:
-        return ANY if place.function in _WRAPPERS else place.function
+        return ANY if place.function in _WRAPPERS or _COMPILED.search(place.file) else place.function
     built_in = _BUILT_IN.match(name)
     found = built_in or _OP.search(name)
     return found[1] if found else ANY

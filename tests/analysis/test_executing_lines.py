@@ -142,3 +142,12 @@ def test_waiting_in_torchs_own_python_is_no_code_of_the_users(inner: str, cause:
         run.call(inner, 116, 1860)
     run.call("<built-in method run_backward of object at 0x7f>", 117, 1850)
     assert run.longest()[0] == cause
+
+
+def test_a_compiled_function_is_called_where_its_variable_is() -> None:
+    run = Run()
+    run.call("<built-in method to of Tensor object at 0x7e>", 20, 10)
+    run.call("torch/_dynamo/eval_frame.py(800): compile_wrapper", 120, 1800)
+    run.call("entire_frame_compile", 130, 1700, "compile")
+    run.call("<built-in method item of Tensor object at 0x7e>", 1950, 10)
+    assert run.longest() == ["compile", FILE, 7, "epoch", "source"]
