@@ -4,12 +4,14 @@
 
 A round runs the three ways one after the other, in an order that changes, so that a busy machine slows all of them. A
 block of a round is the mean over its steps; the ratio of two blocks of a round is one observation, and a row shows the
-median over the rounds with the 95 % interval of a bootstrap over them. Bare torch.profiler has the options that the
-detail gives it in a recording. ``always`` runs no torch.profiler, so it is compared with nothing at all.
+median over the rounds with the 95 % interval of a bootstrap over them, once by the clock and once in CPU-seconds of the
+process, which on a busy machine are the steadier measure. Bare torch.profiler has the options that the detail gives it
+in a recording. ``always`` runs no torch.profiler, so it is compared with nothing at all; its windows are switched off.
 
 Left out of a step's time is one thing only: the pause in which a segment of torch's profiler is ended and exported,
-which the recording keeps as ``overhead`` outside of its steps. It is reported in a table of its own, with what comes
-after it: the time until the recording is complete, its size, and the step while the converter runs.
+which the recording keeps as ``overhead`` outside of its steps. It is reported in a table of its own, from some further
+recordings, with what comes after it: the time until the recording is complete, its size, and the step while the
+converter runs.
 """
 
 from __future__ import annotations
@@ -73,16 +75,17 @@ class Afterwards:
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """One size of step with one detail."""
+    """One size of step with one detail. Of each comparison: by the clock, and in CPU-seconds."""
 
     size: str
     detail: str
     rounds: int
     none_ms: float
-    ours_over_none: Ratio
-    ours_over_bare: Ratio | None
-    bare_over_none: Ratio | None
-    converting_over_not: Ratio | None
+    none_cpu_ms: float
+    ours_over_none: tuple[Ratio, Ratio]
+    ours_over_bare: tuple[Ratio, Ratio] | None
+    bare_over_none: tuple[Ratio, Ratio] | None
+    converting_over_not: tuple[Ratio, Ratio] | None
     afterwards: Afterwards
 
 
@@ -114,96 +117,119 @@ def afterwards(path: Path, complete_s: float) -> dict[str, float]:
     }
 
 
-def measure(size_name: str, detail: str, rounds: int) -> Cell:
-    """All rounds of one cell; runs in a process of its own."""
-    import capture_workloads as workloads
-    import torch
+def both(over: list[Any], under: list[Any]) -> tuple[Ratio, Ratio]:
+    """The ratio of blocks by the clock, and in CPU-seconds."""
+    by_clock = ratio([one.wall_s for one in over], [one.wall_s for one in under])
+    return by_clock, ratio([one.cpu_s for one in over], [one.cpu_s for one in under])
 
-    torch.set_num_threads(1)
-    size = workloads.SIZES[size_name]
-    step = workloads.training_step(size)
-    times: dict[str, list[float]] = {"none": [], "ours": []}
-    after: list[dict[str, float]] = []
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "recording"
 
-        def block(way: str) -> float:
-            ways: dict[str, Callable[[], AbstractContextManager[Any]]] = {
-                "none": workloads.unrecorded,
-                "bare": lambda: workloads.bare_profiler(detail),
-                "ours": lambda: workloads.recorded(path, detail),
-            }
-            with ways[way]() as mark:
-                took = workloads.timed_block(step, mark, size.steps)
-                ended = time.perf_counter()
-            if way == "ours":
-                after.append(afterwards(path, time.perf_counter() - ended))
-            return took
+class Measurement:
+    """One cell, measured in this process.
 
-        if detail != "always":
-            times["bare"] = []
+    Args:
+        size_name: small or large.
+        detail: The level of detail.
+        folder: For recordings.
+    """
+
+    def __init__(self, size_name: str, detail: str, folder: Path) -> None:
+        import capture_workloads
+        import torch
+
+        torch.set_num_threads(1)
+        self.workloads, self.detail = capture_workloads, detail
+        self.size = capture_workloads.SIZES[size_name]
+        self.step = capture_workloads.training_step(self.size)
+        self.path = folder / "recording"
+        self.is_light = detail == "always"
+        self.block_steps = self.size.steps * (3 if self.is_light else 1)
+
+    def block(self, way: str) -> Any:
+        """The mean step of one block run in one of the three ways."""
+        settings = {"outlier_factor": 1e9} if self.is_light else {}
+        ways: dict[str, Callable[[], AbstractContextManager[Any]]] = {
+            "none": self.workloads.unrecorded,
+            "bare": lambda: self.workloads.bare_profiler(self.detail),
+            "ours": lambda: self.workloads.recorded(self.path, self.detail, convert=False, **settings),
+        }
+        with ways[way]() as mark:
+            return self.workloads.timed_block(self.step, mark, self.block_steps)
+
+    def rounds(self, rounds: int) -> dict[str, list[Any]]:
+        """The blocks of all rounds by way; the first round, which imports and warms up, is left out."""
+        times: dict[str, list[Any]] = {"none": [], "ours": []} | ({} if self.is_light else {"bare": []})
         order = list(times)
         for turn in range(rounds + 1):
             random.Random(turn).shuffle(order)
-            taken = {way: block(way) for way in order}
-            if turn:  # the first round imports and warms up
-                for way, took in taken.items():
+            for way in order:
+                took = self.block(way)
+                if turn:
                     times[way].append(took)
-        converting = None if detail == "always" else _while_converting(workloads, step, path, detail, size, rounds)
-    return _cell(size_name, detail, times, after[1:], converting)
+        return times
+
+    def afterwards(self, times: int) -> Afterwards:
+        """What some complete recordings say of themselves."""
+        found = []
+        for _ in range(times):
+            with self.workloads.recorded(self.path, self.detail) as mark:
+                self.workloads.timed_block(self.step, mark, self.size.steps)
+                ended = time.perf_counter()
+            found.append(afterwards(self.path, time.perf_counter() - ended))
+        return Afterwards(**{key: statistics.median(one[key] for one in found) for key in found[0]})
+
+    def converting(self, pairs: int) -> tuple[Ratio, Ratio]:
+        """Steps without torch's profiler while the converter is at work on a segment, over steps while it is not.
+
+        A schedule ends the segment of a block's steps; the converter goes on beside the steps that are timed then. The
+        other half of a pair is the same without conversion.
+        """
+        blocks: dict[bool, list[Any]] = {True: [], False: []}
+        steps = self.size.steps
+        for turn in range(pairs):
+            for convert in (True, False) if turn % 2 else (False, True):
+                schedule = f"0,0,{steps},1"
+                with self.workloads.recorded(self.path, self.detail, schedule=schedule, convert=convert) as mark:
+                    self.workloads.timed_block(self.step, mark, steps - self.workloads.WARM_UP)
+                    blocks[convert].append(self.workloads.timed_block(self.step, mark, max(1, steps // 2)))
+        return both(blocks[True], blocks[False])
 
 
-def _cell(
-    size: str, detail: str, times: dict[str, list[float]], after: list[dict[str, float]], converting: Ratio | None
-) -> Cell:
-    return Cell(
-        size, detail, len(times["ours"]), 1000 * statistics.median(times["none"]),
-        ratio(times["ours"], times["none"]),
-        ratio(times["ours"], times["bare"]) if "bare" in times else None,
-        ratio(times["bare"], times["none"]) if "bare" in times else None,
-        converting, Afterwards(**{key: statistics.median(row[key] for row in after) for key in after[0]}),
-    )  # fmt: skip
-
-
-def _while_converting(
-    workloads: Any, step: Callable[[], None], path: Path, detail: str, size: Any, rounds: int
-) -> Ratio:
-    """Steps without torch's profiler while the converter is at work on a segment of ours, over steps while it is not.
-
-    A recording of one block's steps is ended; its converter goes on beside the timed steps. The other half of the pair
-    is the same without conversion.
-    """
-    pairs: dict[bool, list[float]] = {True: [], False: []}
-    for turn in range(max(2, rounds // 2)):
-        for convert in (True, False) if turn % 2 else (False, True):
-            schedule = f"0,0,{size.steps},1"
-            with workloads.recorded(path, detail, schedule=schedule, convert=convert) as mark:
-                workloads.timed_block(step, mark, size.steps - workloads.WARM_UP)
-                pairs[convert].append(workloads.timed_block(step, mark, max(1, size.steps // 2)))
-    return ratio(pairs[True], pairs[False])
+def measure(size: str, detail: str, rounds: int) -> Cell:
+    """All of one cell."""
+    with tempfile.TemporaryDirectory() as folder:
+        here = Measurement(size, detail, Path(folder))
+        times = here.rounds(rounds)
+        few = max(2, rounds // 5)
+        bare = times.get("bare")
+        return Cell(
+            size, detail, rounds, 1000 * statistics.median(one.wall_s for one in times["none"]),
+            1000 * statistics.median(one.cpu_s for one in times["none"]),
+            both(times["ours"], times["none"]),
+            both(times["ours"], bare) if bare else None,
+            both(bare, times["none"]) if bare else None,
+            None if here.is_light else here.converting(few), here.afterwards(few),
+        )  # fmt: skip
 
 
 def print_tables(cells: list[Cell]) -> None:
     """As Markdown."""
-    print(
-        "| step | detail | alone | ours over bare | bare over nothing | ours over nothing |\n|---|---|---|---|---|---|"
-    )
+    print("| step | detail | measure | alone | ours over bare | bare over nothing | ours over nothing |")
+    print("|---" * 7 + "|")
     for cell in cells:
-        cells_text = [
-            one.text() if one else "" for one in (cell.ours_over_bare, cell.bare_over_none, cell.ours_over_none)
-        ]
-        print(f"| {cell.size} | {cell.detail} | {cell.none_ms:.1f} ms |", " | ".join(cells_text), "|")
-    print(
-        "\n| step | detail | events | stop | export | longest pause | complete after | bytes an event "
-        "| step while converting |\n|---|---|---|---|---|---|---|---|---|"
-    )
+        for measure_of, alone in ((0, cell.none_ms), (1, cell.none_cpu_ms)):
+            ratios = (cell.ours_over_bare, cell.bare_over_none, cell.ours_over_none)
+            told = " | ".join(one[measure_of].text() if one else "" for one in ratios)
+            print(f"| {cell.size} | {cell.detail} | {('clock', 'CPU')[measure_of]} | {alone:.1f} ms | {told} |")
+    print("\n| step | detail | events | stop | export | longest pause | complete after | bytes an event ", end="")
+    print("| step while converting |\n" + "|---" * 9 + "|")
     for cell in cells:
-        told = cell.afterwards
-        converting = cell.converting_over_not.text() if cell.converting_over_not else ""
+        told_after = cell.afterwards
+        converting = cell.converting_over_not[1].text() if cell.converting_over_not else ""
         print(
-            f"| {cell.size} | {cell.detail} | {told.events:,.0f} | {told.stop_us:.2f} us | {told.export_us:.2f} us "
-            f"| {told.pause_ms:.0f} ms | {told.complete_s:.2f} s ({told.complete_us:.1f} us) "
-            f"| {told.bytes_per_event:.1f} | {converting} |"
+            f"| {cell.size} | {cell.detail} | {told_after.events:,.0f} | {told_after.stop_us:.2f} us "
+            f"| {told_after.export_us:.2f} us | {told_after.pause_ms:.0f} ms "
+            f"| {told_after.complete_s:.2f} s ({told_after.complete_us:.1f} us an event) "
+            f"| {told_after.bytes_per_event:.1f} | {converting} |"
         )
 
 

@@ -55,6 +55,9 @@ HAND_OVER_S = 5.0
 PATIENCE_S = 10.0
 """How long a segment that is far too large waits for a safe place: training comes to one in every step."""
 
+SETTLING_STEPS = 3
+"""In the first segment, memory is watched from the end of this step of it on."""
+
 SHORTEST_S = 1.0
 """Memory growth ends no segment that is shorter."""
 
@@ -161,6 +164,8 @@ class TorchCollector:
         with self._lock:
             self._last_step = time.monotonic()
             self._steps += 1
+            if self._bytes_per_step is None and self._steps <= SETTLING_STEPS:
+                self._leave_out_own_growth()
             self._awaiting_no_more()
             if self._is_full():
                 self._rotation_wanted = True
@@ -202,6 +207,12 @@ class TorchCollector:
         counted = settings["segment_events"] * MEMORY_PER_EVENT[with_stack]
         limit = settings["segment_bytes"] if self._bytes_per_step and not quiet else counted
         return (_resident_bytes() - self._memory_at_start) / float(min(limit, settings["segment_bytes"]))
+
+    def _leave_out_own_growth(self) -> None:
+        """What the program allocates in its first steps (gradients, an optimizer's state) is not the profiler's."""
+        resident = _resident_bytes()
+        if resident - self._memory_at_start < self._context.settings["segment_bytes"] // 2:
+            self._memory_at_start = resident
 
     def _traces_calls(self) -> bool:
         return self._stacks and OPTIONS[self._detail].get("with_stack", False)

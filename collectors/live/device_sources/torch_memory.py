@@ -33,7 +33,10 @@ class TorchMemorySource:
         torch = sys.modules.get("torch")
         if torch is None or not hasattr(torch, "accelerator"):
             return "this torch has no torch.accelerator"
-        return None if torch.accelerator.is_available() else "torch sees no accelerator"
+        try:
+            return None if torch.accelerator.is_available() else "torch sees no accelerator"
+        except RuntimeError as error:  # a backend that is just being registered, by another thread
+            return f"torch's accelerator cannot be asked: {error}"
 
     def start(self) -> None:
         """Nothing to open."""
