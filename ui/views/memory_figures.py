@@ -103,6 +103,7 @@ def _marks(served: Served, rank: int, start: int, end: int) -> tuple[list[dict[s
         {"x": at / 1e6, "y": 1, "yref": "paper", "yanchor": "bottom", "xanchor": "left", "text": f"step {number}",
          "showarrow": False, "font": {"size": 10}}
         for number, at in (shown if len(shown) <= _MOST_LABELS else [])
+        if at < end - (end - start) // 20  # no room for the last one
     ]  # fmt: skip
     return [_vertical(at / 1e6, "rgba(128,128,128,0.5)", 1.0) for _, at in shown], notes
 
