@@ -23,7 +23,7 @@ from .compare_counts import (
 )
 from .compare_environment import EnvironmentDifference, environment_differences
 from .compare_lines import PlaceDifference, mean_places, place_differences, stall_line_map
-from .compare_metrics import MetricDifference, metric, metric_differences
+from .compare_metrics import ENOUGH_STEPS, MetricDifference, metric, metric_differences
 from .compare_outliers import Outlier, outliers
 from .compare_parts import PartDifference, by_cause, nearest, part_differences, state_differences
 from .compare_texts import headline, notes, why
@@ -49,7 +49,7 @@ class RunLine:
         steps_ns: How long those took, as in ``RunMeasures``.
         median_ns: Their median.
         mean_ns: Their mean over all devices.
-        p95_ns: Their 95th percentile.
+        p95_ns: Their 95th percentile; None with fewer than ``ENOUGH_STEPS``, where it would be the longest one.
         within: How well the run's own median (or mean, as asked for) is known, by a block bootstrap over its steps;
             None with fewer than four steps.
     """
