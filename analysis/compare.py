@@ -207,9 +207,9 @@ def compare(
 def _line(run: RunMeasures, statistic: Statistic) -> RunLine:
     within = within_run(run.steps_ns, statistic=statistic) if len(run.steps_ns) >= 4 else None
     steps = len(run.steps_ns) if run.unit == "step" else 0
-    return RunLine(
-        run.name, run.status, steps, run.steps_ns, run.median_step_ns, run.mean_step_ns, run.p95_step_ns, within
-    )
+    p95 = run.p95_step_ns if len(run.steps_ns) >= ENOUGH_STEPS else None
+    figures = (run.median_step_ns, run.mean_step_ns, p95)
+    return RunLine(run.name, run.status, steps, run.steps_ns, *figures, within)
 
 
 def _ranks(base: Sequence[RunMeasures], new: Sequence[RunMeasures]) -> tuple[RankDifference, ...]:
