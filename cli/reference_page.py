@@ -29,8 +29,8 @@ _HEAD = """\
 - Results go to stdout, everything else to stderr. Where stdout is no terminal there are no escape sequences and lines
   are at most 100 columns wide; `NO_COLOR` turns colours off in a terminal, too. Names from traces are printed with
   control characters escaped.
-- Exit codes: 0 done; 1 a bad file or a failed check; 2 a call that cannot be right. An error is one message, without a
-  traceback unless `--debug` is given.
+- Exit codes: 0 done; 1 a bad file or a failed check; 2 a call that cannot be right; 3, of `gate` alone, it
+  cannot be told. An error is one message, without a traceback unless `--debug` is given.
 - `--window START:END`: each end is a time since the recording's start with a unit (`ns`, `us`, `ms`, `s`), or a bare
   number of ns on the recording's clock; an end that is left out is the recording's own.
 - `--rank`: one rank, or several as `0,2,5-7`.
