@@ -32,8 +32,9 @@ class Reviews(Dataset[tuple[torch.Tensor, int]]):
         chosen = torch.randint(0, len(WORDS), (4096, 512), generator=generator).tolist()
         self._texts = [" ".join([WORDS[word] for word in review]) for review in chosen]
         self._ids = {word: number for number, word in enumerate(WORDS)}
-        self._ready = torch.tensor([[self._ids[word] for word in text.split()[:LENGTH]] for text in self._texts])
-        self._is_ready = ready
+        self._ready: torch.Tensor | None = None
+        if ready:
+            self._ready = torch.tensor([[self._ids[word] for word in text.split()[:LENGTH]] for text in self._texts])
 
     def __len__(self) -> int:
         """How many there are."""
@@ -41,7 +42,7 @@ class Reviews(Dataset[tuple[torch.Tensor, int]]):
 
     def __getitem__(self, index: int) -> tuple[torch.Tensor, int]:
         """The first tokens of one review, and whether it is a good one."""
-        if self._is_ready:
+        if self._ready is not None:
             return self._ready[index], index % 2
         tokens, word = [], ""
         for letter in self._texts[index]:
