@@ -48,7 +48,7 @@ class Site:
 
     def open(self, query: str, ready: str) -> None:
         self.page.goto(f"{self.address}/{query}")
-        self.page.wait_for_selector(ready, timeout=20_000)
+        self.page.wait_for_selector(ready, timeout=60_000)
 
     def query(self) -> dict[str, str]:
         """The query of the address bar."""
@@ -57,7 +57,7 @@ class Site:
 
     def wait(self, condition: str) -> None:
         # As a function: a bare expression would need eval, which the page forbids.
-        self.page.wait_for_function(f"() => {condition}", polling=50, timeout=20_000)
+        self.page.wait_for_function(f"() => {condition}", polling=50, timeout=60_000)
 
     def check(self) -> None:
         """Nothing went wrong so far, and no name was taken for HTML."""

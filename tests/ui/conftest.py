@@ -99,6 +99,7 @@ def site(browser: Any, address: str, folder: Path, request: pytest.FixtureReques
 
     context = browser.new_context(viewport={"width": 1280, "height": 720}, color_scheme=request.param)
     page = context.new_page()
+    page.set_default_timeout(60_000)  # a busy machine is no defect
     site = Site(page, address, Served(open_recording(folder), FOLDER))
 
     def on_console(message: Any) -> None:
