@@ -15,7 +15,7 @@ import numpy.typing as npt
 from . import intervals as iv
 from .containers import containers
 from .nesting import above, nearest
-from .timeline import CATEGORY_CODE, Ints, Timeline
+from .timeline import CATEGORY_CODE, DATA_MOVEMENT, Ints, Timeline
 
 CAUSES: dict[str, str] = {
     "input": "waiting for the next batch",
@@ -170,14 +170,15 @@ def _own_causes(t: Timeline, container: Ints) -> Codes:
 def _first_use_calls(t: Timeline) -> Ints:
     """Rows of launches that loaded the code of what they launched: the first of its name, and long on an idle device.
 
-    A launch that takes long while the device is busy waits for room in the queue instead.
+    A launch that takes long while the device is busy waits for room in the queue instead. Copies have no code to load.
     """
-    rows = t.device_rows[t.launch[t.device_rows] >= 0].astype(np.int64)
+    rows = t.device_rows[(t.launch[t.device_rows] >= 0) & (t.state[t.device_rows] != DATA_MOVEMENT)].astype(np.int64)
     rows = rows[np.lexsort((t.ts[t.launch[rows]], t.name[rows]))]
     first = np.concatenate([[True], t.name[rows][1:] != t.name[rows][:-1]])[: len(rows)]
     calls = np.unique(t.launch[rows[first]].astype(np.int64))
     calls = calls[(t.end[calls] - t.ts[calls] >= FIRST_USE_NS) & (t.category[calls] == CATEGORY_CODE["runtime"])]
-    busy = iv.covered(iv.union(iv.intervals(t.ts[rows], t.end[rows])), t.ts[calls], t.end[calls])
+    work = t.device_rows
+    busy = iv.covered(iv.union(iv.intervals(t.ts[work], t.end[work])), t.ts[calls], t.end[calls])
     result: Ints = calls[2 * busy < t.end[calls] - t.ts[calls]]
     return result
 

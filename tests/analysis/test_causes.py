@@ -149,3 +149,24 @@ def test_a_first_launch_behind_a_busy_device_waits_for_the_queue() -> None:
 
 def test_every_class_is_of_a_cause() -> None:
     assert set(CLASSES) <= set(CAUSES)
+
+
+@pytest.mark.parametrize(
+    ("category", "before", "cause"),
+    [
+        ("kernel", None, "compile"),
+        ("memcpy", None, "launch"),
+        ("kernel", "kernel", "launch"),
+        ("kernel", "memcpy", "launch"),
+    ],
+    ids=["a new kernel", "a copy", "while the device computes", "while the device copies"],
+)
+def test_a_long_first_launch_on_an_idle_device_loads_code(category: str, before: str | None, cause: str) -> None:
+    trace = TraceBuilder()
+    main, gpu = trace.thread(), trace.stream()
+    if before:
+        trace.launched(main, gpu, call=(0, 5_000), work=(10_000, 3_500_000), name="before", category=before)
+    call, _ = trace.launched(main, gpu, call=(1_000_000, 2_000_000), work=(4_000_000, 10_000), category=category)
+    t = timeline(trace.recording(), 0)
+    [row] = t.rows_of([call])
+    assert CAUSE_NAMES[host_causes(t).cause[row]] == cause
