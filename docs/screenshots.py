@@ -1,6 +1,6 @@
 """Makes the pictures of docs/images from recordings of samples/demo_training.py.
 
-    python docs/screenshots.py [--before RECORDING --after RECORDING] [--folder FOLDER]
+    python docs/screenshots.py [--before RECORDING --after RECORDING] [--work FOLDER] [--folder FOLDER]
 
 Without recordings it makes them first: the demo as it is, and the same with its mistakes corrected (``--fixed``). Needs
 playwright and Chromium.
@@ -35,8 +35,8 @@ class Picture:
 
 
 def _pick_longest_stall(page: Any) -> None:
-    """From the stalls to the timeline, at the longest one."""
-    page.locator("#stall-grid .ag-row").first.click()
+    """From the stalls to the timeline, at the longest one that is not the recorder's own."""
+    page.locator("#stall-grid .ag-row:not(:has-text('overhead'))").first.click()
     page.wait_for_selector(".timeline[data-ready]")
     page.wait_for_selector("#details h2")
 
@@ -59,12 +59,11 @@ PICTURES = (
 
 
 def record(folder: Path, name: str, *options: str) -> Path:
-    """A recording of the demo, made now."""
-    target = folder / name
-    script = str(ROOT / "samples" / "demo_training.py")
-    command = [sys.executable, "-m", "stallscope.cli", "record", "--force", "--label", name, "-o", str(target), script]
-    subprocess.run([*command, *options], check=True)
-    return target
+    """A recording of the demo, made now, of a copy in ``folder``: pictures show where a script lies."""
+    script = shutil.copy(ROOT / "samples" / "demo_training.py", folder / "train.py")
+    command = [sys.executable, "-m", "stallscope.cli", "record", "--force", "--label", name, "-o", name, script]
+    subprocess.run([*command, *options], check=True, cwd=folder)
+    return folder / name
 
 
 def take(before: Path, after: Path, folder: Path) -> None:
@@ -101,12 +100,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--before", type=Path, help="a recording of the demo")
     parser.add_argument("--after", type=Path, help="a recording of the demo with --fixed")
+    parser.add_argument("--work", type=Path, help="where the demo is recorded; a temporary folder otherwise")
     parser.add_argument("--folder", type=Path, default=ROOT / "docs" / "images")
     options = parser.parse_args()
     options.folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as temporary:
-        before = options.before or record(Path(temporary), "as written")
-        after = options.after or record(Path(temporary), "mistakes corrected", "--fixed")
+        work = options.work or Path(temporary)
+        work.mkdir(parents=True, exist_ok=True)
+        before = options.before or record(work, "as written")
+        after = options.after or record(work, "mistakes corrected", "--fixed")
         take(before, after, options.folder)
 
 
