@@ -27,7 +27,7 @@ import tempfile
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -130,15 +130,17 @@ class Measurement:
         size_name: small or large.
         detail: The level of detail.
         folder: For recordings.
+        steps: Timed in a block, if not as the size says.
     """
 
-    def __init__(self, size_name: str, detail: str, folder: Path) -> None:
+    def __init__(self, size_name: str, detail: str, folder: Path, steps: int | None = None) -> None:
         import capture_workloads
         import torch
 
         torch.set_num_threads(1)
         self.workloads, self.detail = capture_workloads, detail
-        self.size = capture_workloads.SIZES[size_name]
+        size = capture_workloads.SIZES[size_name]
+        self.size = replace(size, steps=steps or size.steps)
         self.step = capture_workloads.training_step(self.size)
         self.path = folder / "recording"
         self.is_light = detail == "always"
@@ -194,10 +196,10 @@ class Measurement:
         return both(blocks[True], blocks[False])
 
 
-def measure(size: str, detail: str, rounds: int) -> Cell:
+def measure(size: str, detail: str, rounds: int, steps: int | None = None) -> Cell:
     """All of one cell."""
     with tempfile.TemporaryDirectory() as folder:
-        here = Measurement(size, detail, Path(folder))
+        here = Measurement(size, detail, Path(folder), steps)
         times = here.rounds(rounds)
         few = max(2, rounds // 5)
         bare = times.get("bare")
@@ -238,6 +240,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=20)
     parser.add_argument("--sizes", default="small,large")
+    parser.add_argument("--steps", type=int, help="timed in a block; default: 25 small ones, 2 large ones")
     parser.add_argument("--details", default="always,low,normal,deep")
     parser.add_argument("--quick", action="store_true", help="three rounds of the small step: does it run?")
     parser.add_argument("--json", action="store_true")
@@ -248,7 +251,7 @@ def main() -> None:
     for size in options.sizes.split(","):
         for detail in options.details.split(","):
             with multiprocessing.get_context("spawn").Pool(1) as pool:
-                cells.append(pool.apply(measure, (size, detail, options.rounds)))
+                cells.append(pool.apply(measure, (size, detail, options.rounds, options.steps)))
             print(f"{size}, {detail}: done", file=sys.stderr)
     if options.json:
         print(json.dumps([asdict(cell) for cell in cells]))

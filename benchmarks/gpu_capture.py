@@ -2,10 +2,10 @@
 
     python benchmarks/gpu_capture.py --output runs/gpu [--rounds 10] [--sizes small,large] [--device cuda] [--json]
 
-For each size and detail: a recording of a few steps stays in the output folder; its device operations are counted by name
-and must be those that bare torch.profiler sees in as many steps; and steps with nothing, with bare torch.profiler and
-with a recording are timed in rounds, as ``benchmarks/capture.py`` does. The exit code is 1 where a count differs, and 2
-where there is no such device. With ``--device cpu`` it runs without one, and counts operators instead.
+For each size and detail: a recording of a few steps stays in the output folder; its device operations are counted by
+name and must be those that bare torch.profiler sees in as many steps; and steps with nothing, with bare torch.profiler
+and with a recording are timed in rounds, as ``benchmarks/capture.py`` does. The exit code is 1 where a count differs,
+and 2 where there is no such device. With ``--device cpu`` it runs without one, and counts operators instead.
 """
 
 from __future__ import annotations
@@ -27,7 +27,6 @@ from capture_workloads import SIZES, WARM_UP, Mark, bare_profiler, recorded, tim
 from stallscope import open_recording
 
 DETAILS = ("always", "low", "normal", "deep")
-DEVICE_CATEGORIES = ("kernel", "memcpy", "memset")
 STEPS = 5
 """Steps of the recordings that stay, and of those that are counted."""
 
@@ -70,23 +69,18 @@ def synchronizer(device: str) -> Callable[[], None]:
 
 def operations_recorded(path: Path, device: str) -> Counter[str]:
     """Device operations of a recording by name; on the CPU, its operators."""
-    wanted = ("op",) if device == "cpu" else DEVICE_CATEGORIES
-    slices = (
-        open_recording(path).table("slices", columns=["name", "category", "raw_category", "segment_id"]).to_pylist()
-    )
-    if device == "cpu":
-        return Counter(row["name"] for row in slices if row["raw_category"] == "cpu_op")
-    collectives = [row for row in slices if row["category"] == "collective" and row["raw_category"] == "kernel"]
-    return Counter(
-        row["name"] for row in slices if row["category"] in wanted and row["segment_id"] is not None
-    ) + Counter(row["name"] for row in collectives)
+    slices = open_recording(path).table("slices", columns=["name", "raw_category"]).to_pylist()
+    return Counter(row["name"] for row in slices if row["raw_category"] in _counted(device))
 
 
 def operations_of_trace(path: Path, device: str) -> Counter[str]:
     """The same from torch's own JSON, read with the standard library."""
-    wanted = ("cpu_op",) if device == "cpu" else ("kernel", "gpu_memcpy", "gpu_memset")
     events = json.loads(path.read_text())["traceEvents"]
-    return Counter(event["name"] for event in events if event.get("ph") == "X" and event.get("cat") in wanted)
+    return Counter(one["name"] for one in events if one.get("ph") == "X" and one.get("cat") in _counted(device))
+
+
+def _counted(device: str) -> tuple[str, ...]:
+    return ("cpu_op",) if device == "cpu" else ("kernel", "gpu_memcpy", "gpu_memset")
 
 
 def counts(step: Callable[[], None], detail: str, device: str, path: Path) -> tuple[Counter[str], Counter[str] | None]:
