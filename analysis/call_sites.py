@@ -286,8 +286,8 @@ def _moves(sites: Sequence[Site]) -> npt.NDArray[np.float64]:
 def _fit(sites: Sequence[Site], name: str) -> npt.NDArray[np.float64]:
     """How badly a call of that name fits each site."""
     if name in (ANY, MODULE):
-        other = _UNNAMED * (1.25 if name == ANY else 3)
-        return np.array([_UNNAMED if site.open else other for site in sites])
+        closed = _UNNAMED * (1.25 if name == ANY else 3)
+        return np.array([_UNNAMED if site.open else closed for site in sites])
     known = any(is_named(site, name) for site in sites)
     other = [_OTHER_NAME if known or not site.open else _ALIAS for site in sites]
     return np.array([0.0 if is_named(site, name) else cost for site, cost in zip(sites, other, strict=True)])
