@@ -128,11 +128,16 @@ def _outcomes(
     if sides is not None and any(judgement.verdict == "broken" for judgement in judgements):
         both = sides()
     found = [Outcome(one, blame(one, *both) if one.verdict == "broken" else None) for one in judgements]
-    found.sort(key=lambda outcome: (_ORDER[outcome.matter], -_over(outcome.judgement)))
+    found.sort(key=lambda outcome: (_ORDER[outcome.matter], _is_share(outcome), -_over(outcome.judgement)))
     return tuple(_with_line(outcome, found) for outcome in found)
 
 
 _ORDER: dict[Matter, int] = {"broken": 0, "fails": 1, "warns": 2, "kept": 3}
+
+
+def _is_share(outcome: Outcome) -> bool:
+    """Shares of stalls come after what they are a part of."""
+    return outcome.judgement.budget.name == "stall_share"
 
 
 def _over(judgement: Judgement) -> float:

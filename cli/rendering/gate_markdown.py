@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from .gate_words import MATTER_WORDS, VERDICT_WORDS, change, figure, head, interval, place, runs_words
+from .gate_words import MATTER_WORDS, change, figure, head, interval, place, runs_words
 from .text import printable
 
 if TYPE_CHECKING:
@@ -85,8 +85,3 @@ def code(text: str) -> str:
         return "-"
     safe = printable(text).replace("`", "'").replace("|", "¦")
     return f"`{safe}`"
-
-
-def verdict_words(report: GateReport) -> str:
-    """The verdict in two words at most."""
-    return VERDICT_WORDS[report.verdict]

@@ -9,7 +9,7 @@ from rich.text import Text
 from .gate_words import MATTER_WORDS, change, counts, figure, head, interval, place, runs_words
 from .page import Page
 from .tables import Cell, Column, name_column, number_column, print_table
-from .text import path_end, printable
+from .text import printable
 
 if TYPE_CHECKING:
     from ...analysis.gate import GateReport, Outcome
@@ -26,14 +26,13 @@ def print_gate(page: Page, report: GateReport) -> None:
         _wrapped(page, line)
     page.heading("Budgets", f"{counts(report)}; {runs_words(report)}")
     columns = [
-        name_column("budget", 3),
+        name_column("budget"),
         Column("verdict"),
         number_column("new"),
         number_column("95 % interval"),
         number_column("baseline"),
         number_column("change"),
         number_column("at most"),
-        name_column("line", 4, path_end),
     ]
     print_table(page, columns, [_row(outcome) for outcome in report.outcomes], indent=2)
     _reasons(page, report)
@@ -52,27 +51,30 @@ def _row(outcome: Outcome) -> list[str | Cell]:
         figure(kind, one.base),
         change(one),
         figure(kind, one.limit),
-        printable(place(outcome.blame).partition(" in ")[0]) or "-",
     ]
 
 
 def _reasons(page: Page, report: GateReport) -> None:
-    """Why, of every budget that has something to say; the first line said it of the first one."""
-    told = [(outcome, outcome.blame.text if outcome.blame else "") for outcome in report.outcomes]
-    rows = [(outcome, why, outcome.judgement.reason) for outcome, why in told if why or outcome.judgement.reason]
+    """Why, of every budget that has something to say."""
+    rows = [(outcome, why) for outcome in report.outcomes if (why := _why(outcome))]
     if not rows and not report.incomplete:
         return
     page.heading("Why")
     for sentence in report.incomplete:
         _wrapped(page, f"  {printable(sentence)}")
-    for outcome, why, reason in rows:
-        _wrapped(
-            page, f"  {outcome.judgement.budget.key}: {printable('; '.join(part for part in (why, reason) if part))}"
-        )
+    for outcome, why in rows:
+        _wrapped(page, f"  {outcome.judgement.budget.key}: {printable(why)}")
     for outcome in report.outcomes:
         for fallen in outcome.judgement.fallbacks:
             _wrapped(page, f"  {printable(f'{fallen.op}: {fallen.count} times at {fallen.file}:{fallen.line}')}")
     page.print()
+
+
+def _why(outcome: Outcome) -> str:
+    """What is behind a verdict, where, and what to know to believe it."""
+    where = place(outcome.blame)
+    parts = [outcome.blame.text if outcome.blame else "", f"at {where}" if where else "", outcome.judgement.reason]
+    return "; ".join(part for part in parts if part)
 
 
 def _wrapped(page: Page, text: str, style: str = "") -> None:

@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from ...analysis.gate_verdicts import Judgement
     from ...analysis.gate_why import Blame
 
-VERDICT_WORDS = {"kept": "kept", "broken": "broken", "cannot_tell": "cannot tell"}
 MATTER_WORDS = {"broken": "broken", "fails": "cannot tell", "warns": "cannot tell (warns)", "kept": "kept"}
 
 

@@ -147,7 +147,7 @@ def test_a_file_of_budgets_is_found_and_options_stand_in_its_place(
     )
     options = (runs / "slow", "--baseline", runs / "base")
     names = [one["name"] for one in json_of(run, *options)["budgets"]]
-    assert names == ["step_time", "stall_share.input", "recompiles"]
+    assert names == ["step_time", "recompiles", "stall_share.input"]
     assert json_of(run, *options, "--stall-share", "input=10%", exit_code=1)["budgets"][0]["limit"] == 0.1
     other = Path("other.toml")
     other.write_text("[budgets]\nrecompiles = 0\n")
