@@ -31,16 +31,18 @@ def stall_candidates(recording: Recording, scope: Scope) -> list[Candidate]:
     t = rank_activity(recording, scope.rank).timeline
     kind = kinds_of(t, scope.device, rows)
     line = blamed(kind, line, rows.dur)
-    groups, member = distinct(kind, line)
-    by_group = np.split(np.argsort(member, kind="stable"), np.cumsum(np.bincount(member))[:-1])
+    _, member = distinct(kind, line)
+    order = np.argsort(member, kind="stable")
+    rows, second, kind, line, source = rows.take(order), second[order], kind[order], line[order], source[order]
+    last = np.cumsum(np.bincount(member))
     result = []
-    for chosen in by_group[: len(groups[0])]:
-        name = KINDS[int(kind[chosen[0]])]
+    for start, end in zip(np.append(0, last[:-1]).tolist(), last.tolist(), strict=False):
+        name = KINDS[int(kind[start])]
         if name in NOT_A_FINDING:
             continue
-        mine = rows.take(chosen)
-        place = _place(places, int(line[chosen[0]]), int(source[chosen[0]]))
-        text, dur = _evidence(t, scope, name, mine, second[chosen]), int(mine.dur.sum())
+        mine = rows.take(slice(start, end))  # views: there may be a thousand groups
+        place = _place(places, int(line[start]), int(source[start]))
+        text, dur = _evidence(t, scope, name, mine, second[start:end]), int(mine.dur.sum())
         result.append(Candidate(scope, name, "", dur, text, _cases(t, mine), _confidence(mine), *place))
     return result
 

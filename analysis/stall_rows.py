@@ -87,7 +87,7 @@ class StallRows:
         """Lengths in ns."""
         return self.end - self.ts
 
-    def take(self, rows: npt.NDArray[np.int64] | npt.NDArray[np.bool_]) -> StallRows:
+    def take(self, rows: npt.NDArray[np.int64] | npt.NDArray[np.bool_] | slice) -> StallRows:
         """Some of the rows."""
         return StallRows(*(getattr(self, field.name)[rows] for field in fields(self)))
 
