@@ -9,8 +9,10 @@ from typing import Any
 from xml.etree import ElementTree
 
 import pytest
+from click.testing import CliRunner
 
 from stallscope.analysis.baselines import read_baseline
+from stallscope.cli.main import main
 from stallscope.cli.rendering.gate_words import file_here
 from tests.builders import TraceBuilder
 from tests.cli.conftest import Run
@@ -52,6 +54,8 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     written(folder / "large", job(6, kib=1332))
     written(folder / "killed", job(6), status="failed")
     written(folder / "evil", job(9, file=EVIL))
+    made = CliRunner().invoke(main, ["gate", str(folder / "base"), "--write-baseline", str(folder / "base.json")])
+    assert made.exit_code == 0, made.output
     return folder
 
 
@@ -76,7 +80,7 @@ def test_a_slower_loader_breaks_it_and_the_first_three_lines_say_what_how_much_a
 
 
 def test_thirty_percent_more_memory_breaks_it_in_a_single_run(run: Run, runs: Path) -> None:
-    options = ("--baseline", runs / "base", "--peak-memory", "+20%")
+    options = ("--baseline", runs / "base.json", "--peak-memory", "+20%")
     found = json_of(run, runs / "large", *options, exit_code=1)
     assert (
         found["what"]
@@ -145,7 +149,7 @@ def test_a_file_of_budgets_is_found_and_options_stand_in_its_place(
     Path("stallscope.toml").write_text(
         '[budgets]\nstep_time = "+50%"\nrecompiles = 0\nstall_share = { input = "90%" }\n'
     )
-    options = (runs / "slow", "--baseline", runs / "base")
+    options = (runs / "slow" / "run0", "--baseline", runs / "base.json")
     names = [one["name"] for one in json_of(run, *options)["budgets"]]
     assert names == ["step_time", "recompiles", "stall_share.input"]
     assert json_of(run, *options, "--stall-share", "input=10%", exit_code=1)["budgets"][0]["limit"] == 0.1
@@ -179,7 +183,7 @@ def test_reports_for_machines(run: Run, runs: Path, tmp_path: Path, monkeypatch:
     summary.write_text("before\n")
     monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(summary))
     files = ("--markdown", tmp_path / "gate.md", "--junit", tmp_path / "gate.xml", "--github")
-    result = run("gate", runs / "slow", "--baseline", runs / "base", *files, exit_code=1)
+    result = run("gate", runs / "slow", "--baseline", runs / "base.json", *files, exit_code=1)
     [annotation] = [line for line in result.stdout.splitlines() if line.startswith("::")]
     assert annotation.startswith("::error file=load.py,line=12,title=stallscope gate%3A step_time::step time 12.0 ms")
     markdown = (tmp_path / "gate.md").read_text()
@@ -196,7 +200,7 @@ def test_names_from_a_trace_add_no_markup_and_no_command(
     run: Run, runs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     files = ("--markdown", tmp_path / "gate.md", "--junit", tmp_path / "gate.xml", "--github")
-    options = ("--baseline", runs / "base", "--step-time", "+1%")
+    options = ("--baseline", runs / "base.json", "--step-time", "+1%")
     result = run("gate", runs / "evil", *options, *files, exit_code=1)
     assert [line[:8] for line in result.stdout.splitlines() if line.startswith("::")] == ["::error "]
     markdown = (tmp_path / "gate.md").read_text()
