@@ -153,7 +153,8 @@ def _allocated(recording: Recording, rank: int, device: int, cut: StepCut) -> In
     sums = np.append(0, np.cumsum(np.maximum(events.bytes[at], 0)))
     low = np.searchsorted(events.ts[at], cut.starts, side="left")
     high = np.searchsorted(events.ts[at], np.maximum(cut.ends, cut.starts), side="left")
-    return sums[high] - sums[low]
+    allocated: Ints = sums[high] - sums[low]
+    return allocated
 
 
 def _typical(values: Ints) -> int:

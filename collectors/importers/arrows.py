@@ -108,8 +108,8 @@ class ArrowCollector:
         parts = []
         for number in sorted(set(self._number_of.values())):
             rows = np.flatnonzero(category == number).astype(np.int32)
-            starts = is_start[rows]
-            parts.append(self._matched(flow, rows[starts], rows[~starts]))
+            opens = is_start[rows]
+            parts.append(self._matched(flow, rows[opens], rows[~opens]))
         if not parts:
             return Arrows(self._spill, np.empty(0, np.int32), np.empty(0, np.int32), (0, 0), 0)
         starts, ends = (np.concatenate([part[side] for part in parts]) for side in (0, 1))
