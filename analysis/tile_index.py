@@ -130,7 +130,7 @@ def _open(folder: Path) -> TileIndex:
     )
 
 
-def mapped(path: Path, kind: type[np.generic]) -> npt.NDArray[Any]:
+def mapped(path: Path, kind: npt.DTypeLike) -> npt.NDArray[Any]:
     """A file's numbers, read where they are used. A plain array: numpy's own class for this is slow to index."""
     return np.memmap(path, dtype=kind, mode="r").view(np.ndarray)
 
