@@ -8,17 +8,24 @@ from __future__ import annotations
 
 import _thread
 import ctypes
+import threading
 from collections import deque
 from collections.abc import Callable
 from typing import Any
 
 _asked: deque[Callable[[], None]] = deque()
+_lock = threading.RLock()
+_outstanding = False
+"""Whether Python has a call of ours queued, or runs it.
+
+There is never a second one: while a call runs, Python 3.11 and earlier cannot take another off its queue, and a
+function that is entered under a tracer (which torch.profiler is, with stacks) then waits for that without end.
+"""
 
 
 def _run_asked(_unused: Any) -> int:
     """Runs what was asked for; what it raises is lost, but a Ctrl-C that arrives in it is delivered again after it."""
-    while _asked:
-        function = _asked.popleft()
+    while (function := _next_asked()) is not None:
         try:
             function()
         except KeyboardInterrupt:
@@ -28,17 +35,27 @@ def _run_asked(_unused: Any) -> int:
     return 0
 
 
+def _next_asked() -> Callable[[], None] | None:
+    global _outstanding
+    with _lock:
+        if not _asked:
+            _outstanding = False
+            return None
+        return _asked.popleft()
+
+
 # One for the life of the process: a callback that is freed while it runs ends the process.
 _CALLBACK = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p)(_run_asked)
 
 
 def run_on_main_thread(function: Callable[[], None]) -> bool:
     """Asks for the function to be run soon on the main thread; False where Python's queue of such calls is full."""
-    _asked.append(function)
-    if ctypes.pythonapi.Py_AddPendingCall(_CALLBACK, None) == 0:
-        return True
-    try:
-        _asked.remove(function)
-    except ValueError:
-        return True  # an earlier call has run it meanwhile
-    return False
+    global _outstanding
+    with _lock:
+        _asked.append(function)
+        if not _outstanding:
+            _outstanding = ctypes.pythonapi.Py_AddPendingCall(_CALLBACK, None) == 0
+            if not _outstanding:
+                _asked.remove(function)
+                return False
+    return True

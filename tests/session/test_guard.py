@@ -5,11 +5,14 @@ from __future__ import annotations
 import sys
 import threading
 import warnings
+from pathlib import Path
 
 import pytest
 
 from stallscope.profiler.session.guard import MOST_FAILURES, CollectorWarning, Guard, warn_user
 from stallscope.profiler.session.main_thread import run_on_main_thread
+
+from .workloads import run_python
 
 
 def test_what_a_collector_raises_is_reported_once_and_not_passed_on() -> None:
@@ -109,3 +112,34 @@ def test_an_exception_on_the_main_thread_is_lost_and_harms_nobody() -> None:
             break
         sys.getrecursionlimit()
     assert seen == [1, 2]
+
+
+ASKED_WHILE_IT_RUNS = """
+import sys, threading, time
+from stallscope.profiler.session.main_thread import run_on_main_thread
+seen = []
+
+def ask(function):
+    thread = threading.Thread(target=run_on_main_thread, args=(function,))
+    thread.start()
+    thread.join()
+
+def first():
+    ask(lambda: seen.append("second"))
+    sys.setprofile(lambda frame, event, argument: None)
+    called()
+    sys.setprofile(None)
+
+def called():
+    seen.append("first")
+
+ask(first)
+while len(seen) < 2:
+    time.sleep(0.001)
+print(*seen)
+"""
+
+
+def test_what_is_asked_for_while_a_traced_function_runs_waits_for_its_end(tmp_path: Path) -> None:
+    ran = run_python("-c", ASKED_WHILE_IT_RUNS, cwd=tmp_path, timeout=60)
+    assert ran.stdout.split() == ["first", "second"], ran.stderr
