@@ -11,7 +11,7 @@ from . import numbers
 from .gate_words import figure
 from .page import Page
 from .tables import Cell, Column, name_column, number_column, print_table
-from .text import printable
+from .text import path_end, printable
 
 if TYPE_CHECKING:
     from ...analysis.history import HistoryRun, Series
@@ -27,9 +27,8 @@ def print_history(
     """Prints the changes of every figure, then the runs of the first one."""
     first = all_series[0]
     others = f"; {numbers.plural(left_out, 'run')} on other devices left out" if left_out else ""
-    page.print(
-        printable(f"{folder}: {numbers.plural(len(first.runs), 'run')} on {device or 'an unnamed device'}{others}")
-    )
+    told = printable(f": {numbers.plural(len(first.runs), 'run')} on {device or 'an unnamed device'}{others}")
+    page.print(path_end(str(folder), page.width - len(told)) + told)
     page.print()
     for one in all_series:
         for line in _changes(one):

@@ -16,7 +16,8 @@ _STYLES = {"": "", "worse": "red", "better": "green", "warn": "yellow", "quiet":
 
 def print_head(page: Page, report: Report) -> None:
     """Prints what is said first."""
-    page.print(Text(printable(report.title), "bold"))
+    for piece in textwrap.wrap(printable(report.title), page.width, break_on_hyphens=False):
+        page.print(Text(piece, "bold"))
     page.print()
     for line in report.lines:
         _wrapped(page, "> ", line, "bold")

@@ -375,20 +375,22 @@ class TorchCollector:
         segment, self._segment = self._segment, None
         self._rotation_wanted = False
         ended = self._context.rows.now()
-        self._no_longer_recording(ended)
         self._safe.session_runs = False
-        with self._foreign.own_call():
-            profiler.__exit__(None, None, None)
+        try:
+            self._no_longer_recording(ended)
+        finally:
+            with self._foreign.own_call():
+                profiler.__exit__(None, None, None)
         if segment is not None and keep:
             self._export(profiler, segment, ended)
 
     def _stop_unkept(self) -> None:
         """Stops torch's profiler if it still runs: it would grow without end."""
         profiler, self._profiler = self._profiler, None
-        self._no_longer_recording(self._context.rows.now())
         if profiler is not None:
             with self._foreign.own_call():
                 profiler.__exit__(None, None, None)
+        self._no_longer_recording(self._context.rows.now())
 
     def _no_longer_recording(self, ended: int) -> None:
         since = self._context.torch_recording_since

@@ -33,7 +33,7 @@ import torch
 import torch.distributed as dist
 from stallscope.samples import simulated_accelerator as sim
 sim.load()
-dist.init_process_group("sim")
+dist.init_process_group("cpu:gloo,sim:simgloo")
 torch.manual_seed(0)
 model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(32, 1).to("sim"))
 optimizer = torch.optim.SGD(model.parameters(), lr=0.1)

@@ -33,6 +33,7 @@ SELDOM = {
         "on_suspend",
         "on_resume",
         "_growth",
+        "_traces_calls",
     },
     "compile": {"_compile_begins", "_compile_ends", "_instant"},
     "collectives": {

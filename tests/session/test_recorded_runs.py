@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from stallscope.analysis.step_breakdown import STATE_COLUMNS, step_breakdown
+from stallscope.profiler.recording.categories import DEVICE_WORK
 from stallscope.profiler.recording.reader import Recording
 
 from .recorded_runs import CPU, DISTRIBUTED, SIMULATED
@@ -57,7 +58,7 @@ def check_device(recording: Recording, rank: int, events: list[dict[str, Any]]) 
     assert all(event["args"]["correlation"] in calls for event in work)
     tracks = {row["track_id"] for row in recording.table("tracks", ranks=rank).to_pylist() if row["kind"] == "stream"}
     slices = recording.table("slices", ranks=rank).to_pylist()
-    ours = [row for row in slices if row["track_id"] in tracks]
+    ours = [row for row in slices if row["track_id"] in tracks and row["category"] in DEVICE_WORK]
     assert sorted(row["dur"] for row in ours) == sorted(round(event["dur"] * 1000) for event in work)
     launched = {
         row["to_slice_id"] for row in recording.table("flows", ranks=rank).to_pylist() if row["kind"] == "launch"

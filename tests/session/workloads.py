@@ -15,6 +15,9 @@ from stallscope.profiler.recording.reader import Recording
 
 STEPS = 6
 
+SHARED_BUILD = "STALLSCOPE_SIMULATED_ACCELERATOR_CACHE"
+"""Where tests/conftest.py keeps the one build of the simulated accelerator that all tests share."""
+
 
 class Training:
     """A small regression that gives the same losses every time."""
@@ -42,6 +45,7 @@ def losses_without_recording(steps: int = STEPS) -> list[float]:
 def run_python(*arguments: str, cwd: Path, environment: dict[str, str] | None = None, **named: Any) -> Any:
     """Runs this Python with ``arguments`` in ``cwd``; variables of ours do not leak in."""
     env = {name: value for name, value in os.environ.items() if not name.startswith(("STALLSCOPE_", "KINETO"))}
+    env[SHARED_BUILD] = os.environ[SHARED_BUILD]
     return subprocess.run(
         [sys.executable, *arguments], cwd=cwd, env=env | (environment or {}), capture_output=True, text=True,
         timeout=named.pop("timeout", 120), check=False, **named,

@@ -129,7 +129,7 @@ def test_keys_zoom_help_and_fit(site: Site) -> None:
 
 def test_the_source_marks_the_asked_line_and_leads_to_its_stall(site: Site) -> None:
     site.open("?view=source&rank=1", ".code")
-    assert "rank" in site.page.locator(".chips").inner_text()
+    assert "rank 1" in site.page.locator("#scope-rank").inner_text()
     stall = site.page.locator(".code td.number a[href*='view=timeline']").first
     stall.click()
     site.page.wait_for_selector("#details h2:has-text('Stall')")
