@@ -99,7 +99,7 @@ def test_search_walks_through_what_it_found(site: Site) -> None:
     site.page.locator(".timeline").focus()
     site.page.keyboard.press("/")
     site.wait("document.activeElement.id === 'search'")
-    site.page.keyboard.type("memcpy")
+    site.page.keyboard.insert_text("memcpy")
     site.page.keyboard.press("Enter")
     site.page.wait_for_selector("#details h2:has-text('Memcpy')")
     assert site.page.locator("#search-count").inner_text() == "8 slices"
