@@ -104,6 +104,8 @@ def stall_reasons(
 ) -> list[StallReason]:
     """Why each device waited, the reason that would give back most first.
 
+    The profiler's own pauses come last, however long: without it they are not there.
+
     Args:
         recording: The recording.
         ranks: As for ``stalls``.
@@ -116,7 +118,7 @@ def stall_reasons(
         for device in rank_activity(recording, rank).devices
         for reason in _of_device(recording, device, step, window)
     ]
-    return sorted(found, key=lambda reason: -reason.dur)
+    return sorted(found, key=lambda reason: (reason.kind == "overhead", -reason.dur))
 
 
 def _of_device(

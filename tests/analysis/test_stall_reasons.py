@@ -26,7 +26,21 @@ def test_reasons_tile_all_stalls_and_add_second_causes(trace: TraceBuilder) -> N
     assert sum(one.second_ns for one in found) == frame["dur"][frame["co_cause"].notna()].sum()
     assert sum(one.count for one in found) == len(frame) + frame["co_cause"].notna().sum()
     assert all(one.kind in KINDS and one.longest_ns <= one.dur for one in found)
-    assert [one.dur for one in found] == sorted((one.dur for one in found), reverse=True)
+    order = [(one.kind == "overhead", -one.dur) for one in found]
+    assert order == sorted(order)
+
+
+def test_the_profilers_own_pauses_come_last() -> None:
+    trace = TraceBuilder()
+    main, gpu = trace.thread(), trace.stream()
+    trace.launched(main, gpu, call=(0, 5 * US), work=(10 * US, 100 * US))
+    trace.slice(main, "torch.profiler: end and export of a segment", "overhead", 110 * US, 5000 * US)
+    trace.launched(main, gpu, call=(5110 * US, 5 * US), work=(5120 * US, 100 * US))
+    trace.slice(main, "enumerate(DataLoader)#x", "input", 5220 * US, 1000 * US)
+    trace.launched(main, gpu, call=(6220 * US, 5 * US), work=(6230 * US, 100 * US))
+    first, *_, last = stall_reasons(trace.recording())
+    assert (first.kind, last.kind) == ("input", "overhead")
+    assert last.dur > first.dur
 
 
 def loader_after_a_wait() -> TraceBuilder:
