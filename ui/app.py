@@ -11,6 +11,7 @@ from dash import Input, Output, dcc, html
 
 from .addresses import VIEWS, address, parsed
 from .data_routes import data_routes
+from .scope import named
 from .security import protect
 from .served import Served, labelled
 from .sql_queries import csv_route
@@ -115,7 +116,7 @@ def _register_pages(app: dash.Dash, served: Mapping[str, Served]) -> None:
     @app.callback(Output("bar", "children"), Output("page", "children"), Input("url", "search"))
     def show(search: str | None) -> tuple[Any, Any]:
         query = parsed(search)
-        chosen = served.get(query.get("recording", "")) or next(iter(served.values()))
+        chosen = named(served, query)
         view = query.get("view", "overview" if len(served) == 1 or "recording" in query else _LIST)
         if view == _LIST:
             return _bar(served, chosen, view, query), recording_list.layout(served, query)

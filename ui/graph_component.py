@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from dash.development.base_component import Component
-
-_PROPERTIES = ("id", "nodes", "arrows", "picked", "chosen")
+from .own_component import OwnComponent
 
 
-class StallscopeGraph(Component):
+class StallscopeGraph(OwnComponent):
     """Boxes in columns with arrows between them, walked with the arrow keys.
 
     Args:
@@ -24,10 +20,4 @@ class StallscopeGraph(Component):
     _base_nodes: list[str] = ["children"]  # noqa: RUF012
     _namespace = "stallscope_timeline"
     _type = "StallscopeGraph"
-
-    def __init__(self, id: str, **properties: Any) -> None:
-        self._prop_names = list(_PROPERTIES)
-        self._valid_wildcard_attributes: list[str] = []
-        self.available_properties = list(_PROPERTIES)
-        self.available_wildcard_properties: list[str] = []
-        super().__init__(id=id, **properties)  # type: ignore[no-untyped-call]
+    _properties = ("id", "nodes", "arrows", "picked", "chosen")

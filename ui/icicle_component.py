@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from dash.development.base_component import Component
-
-_PROPERTIES = ("id", "tree", "chosen")
+from .own_component import OwnComponent
 
 
-class StallscopeIcicle(Component):
+class StallscopeIcicle(OwnComponent):
     """A tree of time on a canvas, children beneath their parent.
 
     Args:
@@ -22,10 +18,4 @@ class StallscopeIcicle(Component):
     _base_nodes: list[str] = ["children"]  # noqa: RUF012
     _namespace = "stallscope_timeline"
     _type = "StallscopeIcicle"
-
-    def __init__(self, id: str, **properties: Any) -> None:
-        self._prop_names = list(_PROPERTIES)
-        self._valid_wildcard_attributes: list[str] = []
-        self.available_properties = list(_PROPERTIES)
-        self.available_wildcard_properties: list[str] = []
-        super().__init__(id=id, **properties)  # type: ignore[no-untyped-call]
+    _properties = ("id", "tree", "chosen")

@@ -1,12 +1,19 @@
-"""Which rank and step a page is about, as its address says."""
+"""Which recording, rank and step a page is about, as its address says."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TypeVar
 
 from .served import Served
 
 Query = Mapping[str, str]
+Found = TypeVar("Found")
+
+
+def named(recordings: Mapping[str, Found], query: Query) -> Found:
+    """What there is of the recording that an address names; of the first where it names none that is open."""
+    return recordings.get(query.get("recording", "")) or next(iter(recordings.values()))
 
 
 def chosen_ranks(served: Served, query: Query) -> tuple[int, ...]:

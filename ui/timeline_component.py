@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from dash.development.base_component import Component
-
-_PROPERTIES = ("id", "api", "view", "picked", "area", "theme", "filter", "command", "searches", "mirror", "linked")
+from .own_component import OwnComponent
 
 
-class StallscopeTimeline(Component):
+class StallscopeTimeline(OwnComponent):
     """The timeline of a recording.
 
     Args:
@@ -30,10 +26,4 @@ class StallscopeTimeline(Component):
     _base_nodes: list[str] = ["children"]  # noqa: RUF012
     _namespace = "stallscope_timeline"
     _type = "StallscopeTimeline"
-
-    def __init__(self, id: str, api: str, **properties: Any) -> None:
-        self._prop_names = list(_PROPERTIES)
-        self._valid_wildcard_attributes: list[str] = []
-        self.available_properties = list(_PROPERTIES)
-        self.available_wildcard_properties: list[str] = []
-        super().__init__(id=id, api=api, **properties)  # type: ignore[no-untyped-call]
+    _properties = ("id", "api", "view", "picked", "area", "theme", "filter", "command", "searches", "mirror", "linked")

@@ -99,7 +99,7 @@ def _timelines(base: Served, before: AlignedStep, new: Served, after: AlignedSte
         own, other = ("compare-base", "compare-new") if number == 0 else ("compare-new", "compare-base")
         timeline = StallscopeTimeline(
             own,
-            f"/data/{served.key}/rank/{step.rank}",
+            api=f"/data/{served.key}/rank/{step.rank}",
             view=[start - room, start + longest + room],
             mirror=number == 0,
             linked={"id": other, "shift": shift if number == 0 else -shift},

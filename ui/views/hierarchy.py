@@ -14,7 +14,7 @@ from ...analysis.source_position import python_line
 from ...analysis.timeline import memoized
 from ..addresses import address, parsed
 from ..icicle_component import StallscopeIcicle
-from ..scope import Query, chosen_rank, chosen_step
+from ..scope import Query, chosen_rank, chosen_step, named
 from ..served import Served
 from ..wording import duration, share
 from .parts import facts, section, table
@@ -81,7 +81,7 @@ def register(app: dash.Dash, recordings: Finder) -> None:
     )
     def show(chosen: int | None, search: str) -> Any:
         query = parsed(search)
-        served = recordings.get(query.get("recording", "")) or next(iter(recordings.values()))
+        served = named(recordings, query)
         drawn = _tree(served, query).largest(MOST_NODES)
         return (
             _node(served, drawn, chosen, query)

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, cast
+from typing import cast
 
 import dash
 import pandas as pd
-from dash import Input, Output, State, html
+from dash import html
 
 from ...analysis.kernels import KernelKey, kernels
 from ...analysis.longest_slice import longest_of_kernel
 from ...analysis.timeline import memoized
-from ..addresses import address, parsed
 from ..scope import Query, chosen_rank, chosen_step
 from ..served import Served
 from ..wording import duration
@@ -29,6 +28,7 @@ from .parts import (
     swatch_column,
     ways_to_group,
 )
+from .row_jump import Row, open_chosen_row
 
 WAYS = {"name": "name", "name+grid": "name and grid"}
 """What makes a row, by the name that addresses use."""
@@ -86,29 +86,18 @@ def layout(served: Served, query: Query) -> html.Div:
 def register(app: dash.Dash, recordings: Mapping[str, Served]) -> None:
     """Opens the timeline at the longest piece of the row that was chosen; filters the rows."""
     filter_rows(app, "kernel-grid")
+    open_chosen_row(app, recordings, "kernel-grid", "slice", _longest)
 
-    @app.callback(
-        Output("url", "search", allow_duplicate=True),
-        Input("kernel-grid", "selectedRows"),
-        State("url", "search"),
-        prevent_initial_call=True,
+
+def _longest(served: Served, query: Query, row: Row) -> int | None:
+    return longest_of_kernel(
+        served.recording,
+        chosen_rank(served, query),
+        str(row["name"]),
+        str(row["category"]),
+        grid=row["grid"] if query.get("by") == "name+grid" else None,
+        step=chosen_step(served, query),
     )
-    def open_longest(selected: list[dict[str, Any]] | None, search: str) -> Any:
-        query = parsed(search)
-        served = recordings.get(query.get("recording", "")) or next(iter(recordings.values()))
-        if not selected:
-            return dash.no_update
-        row = selected[0]
-        with served.lock:
-            found = longest_of_kernel(
-                served.recording,
-                chosen_rank(served, query),
-                str(row["name"]),
-                str(row["category"]),
-                grid=row["grid"] if query.get("by") == "name+grid" else None,
-                step=chosen_step(served, query),
-            )
-        return dash.no_update if found is None else address("timeline", query, slice=found)
 
 
 def _table(served: Served, rank: int, step: int | None, by: KernelKey) -> pd.DataFrame:

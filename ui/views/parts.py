@@ -133,51 +133,30 @@ def filter_rows(app: dash.Dash, grid_id: str) -> None:
 
 def duration_column(field: str, title: str, **more: Any) -> dict[str, Any]:
     """A column of ns, shown with a unit and sorted by value."""
-    formatter = {"function": "stallscopeDuration(params.value)"}
-    return {
-        "field": field,
-        "headerName": title,
-        "type": "rightAligned",
-        "suppressHeaderFilterButton": True,
-        "valueFormatter": formatter,
-        "width": 95,
-    } | more
+    return _number_column(field, title, "stallscopeDuration", 95) | more
 
 
 def count_column(field: str, title: str, **more: Any) -> dict[str, Any]:
     """A column of counts."""
-    formatter = {"function": "stallscopeCount(params.value)"}
-    return {
-        "field": field,
-        "headerName": title,
-        "type": "rightAligned",
-        "suppressHeaderFilterButton": True,
-        "valueFormatter": formatter,
-        "width": 80,
-    } | more
+    return _number_column(field, title, "stallscopeCount", 80) | more
 
 
 def share_column(field: str, title: str, **more: Any) -> dict[str, Any]:
     """A column of shares 0..1, shown in per cent."""
-    formatter = {"function": "stallscopeShare(params.value)"}
-    return {
-        "field": field,
-        "headerName": title,
-        "type": "rightAligned",
-        "suppressHeaderFilterButton": True,
-        "valueFormatter": formatter,
-        "width": 80,
-    } | more
+    return _number_column(field, title, "stallscopeShare", 80) | more
 
 
 def size_column(field: str, title: str, **more: Any) -> dict[str, Any]:
     """A column of bytes, shown with a binary unit and sorted by value."""
-    formatter = {"function": "stallscopeSize(params.value)"}
+    return _number_column(field, title, "stallscopeSize", 100) | more
+
+
+def _number_column(field: str, title: str, formatter: str, width: int) -> dict[str, Any]:
     return {
         "field": field,
         "headerName": title,
         "type": "rightAligned",
         "suppressHeaderFilterButton": True,
-        "valueFormatter": formatter,
-        "width": 100,
-    } | more
+        "valueFormatter": {"function": f"{formatter}(params.value)"},
+        "width": width,
+    }

@@ -9,7 +9,7 @@ import dash
 from dash import Input, Output, State, dcc, html
 
 from ..addresses import address, parsed
-from ..scope import Query, chosen_step, step_numbers
+from ..scope import Query, chosen_step, named, step_numbers
 from ..served import Served
 
 _OF_A_MOMENT = frozenset({"rank", "step", "start", "end", "slice", "stall", "line", "at"})
@@ -40,7 +40,7 @@ def register(app: dash.Dash, recordings: Mapping[str, Served]) -> None:
     )
     def choose(rank: str | None, step: str | None, search: str) -> Any:
         query = parsed(search)
-        served = recordings.get(query.get("recording", "")) or next(iter(recordings.values()))
+        served = named(recordings, query)
         now = (served.rank_of(query.get("rank")), chosen_step(served, query))
         if (rank or "", step or "") == tuple("" if one is None else str(one) for one in now):
             return dash.no_update

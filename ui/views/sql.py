@@ -13,7 +13,7 @@ from dash import Input, Output, State, dcc, html
 from ...profiler.recording.errors import StallscopeError
 from ...profiler.recording.schema import TABLES
 from ..addresses import address, parsed
-from ..scope import Query
+from ..scope import Query, named
 from ..served import Served
 from ..sql_queries import CSV_ROW_LIMIT, MOST_TEXT, ROW_LIMITS, TIMEOUT_S, plain_column, run
 from .parts import grid, section
@@ -88,7 +88,7 @@ def register(app: dash.Dash, recordings: Mapping[str, Served]) -> None:
     """Runs what the address says; writes what the user typed into the address; opens the timeline at a row's slice."""
 
     def chosen(search: str) -> Served:
-        return recordings.get(parsed(search).get("recording", "")) or next(iter(recordings.values()))
+        return named(recordings, parsed(search))
 
     @app.callback(Output("sql-result", "children"), Input("sql-asked", "data"), State("url", "search"))
     def answer(asked: dict[str, Any], search: str) -> Any:

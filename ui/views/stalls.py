@@ -7,18 +7,19 @@ from typing import Any
 
 import dash
 import pandas as pd
-from dash import Input, Output, State, dcc, html
+from dash import dcc, html
 
 from ...analysis.causes import CAUSES
 from ...analysis.slice_facts import longest_stall
 from ...analysis.stall_groups import By, stall_groups
 from ...analysis.timeline import memoized
-from ..addresses import address, parsed
+from ..addresses import address
 from ..scope import Query, chosen_ranks, chosen_step
 from ..served import Served
 from ..timeline_meta import device_label
 from ..wording import duration, place, share
 from .parts import count_column, duration_column, grid, section, share_column, swatch, table
+from .row_jump import Row, open_chosen_row
 
 Finder = Mapping[str, Served]
 
@@ -53,7 +54,6 @@ def layout(served: Served, query: Query) -> html.Div:
                 note="Choose a row to open its longest stall on the timeline. “in f (file:line)” is the line of the "
                 "function’s def: the recording does not say which line of it ran.",
             ),
-            dcc.Store(id="stall-opened"),
         ],
         className="page",
     )
@@ -61,29 +61,18 @@ def layout(served: Served, query: Query) -> html.Div:
 
 def register(app: dash.Dash, recordings: Finder) -> None:
     """Opens the timeline at the longest stall of the row that was chosen."""
+    open_chosen_row(app, recordings, "stall-grid", "stall", _longest)
 
-    @app.callback(
-        Output("url", "search"),
-        Input("stall-grid", "selectedRows"),
-        State("url", "search"),
-        prevent_initial_call=True,
+
+def _longest(served: Served, query: Query, row: Row) -> int | None:
+    return longest_stall(
+        served.recording,
+        int(row["rank"]),
+        root_cause=str(row["root_cause"]),
+        state=str(row["state"]),
+        step=chosen_step(served, query),
+        place=(str(row["file"]), int(row["line"])),
     )
-    def open_longest(selected: list[dict[str, Any]] | None, search: str) -> Any:
-        query = parsed(search)
-        served = recordings.get(query.get("recording", "")) or next(iter(recordings.values()))
-        if not selected:
-            return dash.no_update
-        row = selected[0]
-        with served.lock:
-            found = longest_stall(
-                served.recording,
-                int(row["rank"]),
-                root_cause=str(row["root_cause"]),
-                state=str(row["state"]),
-                step=chosen_step(served, query),
-                place=(str(row["file"]), int(row["line"])),
-            )
-        return dash.no_update if found is None else address("timeline", query, stall=found)
 
 
 def _groups(served: Served, by: By, ranks: tuple[int, ...], step: int | None) -> pd.DataFrame:

@@ -12,7 +12,7 @@ from dash import ALL, Input, Output, State, dcc, html
 from ...analysis.area_statistics import area_histogram, area_states, area_statistics
 from ...analysis.slice_search import entry_of_slice, search_slices
 from ..addresses import parsed
-from ..scope import Query, step_window
+from ..scope import Query, named, step_window
 from ..served import Served
 from ..timeline_component import StallscopeTimeline
 from ..timeline_meta import TimelineTracks
@@ -69,7 +69,7 @@ def layout(served: Served, query: Query) -> html.Div:
                 ],
                 className="tools",
             ),
-            StallscopeTimeline("timeline", data, command=command, searches=0, **start),
+            StallscopeTimeline("timeline", api=data, command=command, searches=0, **start),
             html.Div(
                 [
                     html.Div(nothing_picked(), id="details", className="pane"),
@@ -111,7 +111,7 @@ def register(app: dash.Dash, tracks: Finder) -> None:
     """The answers to picks, areas, searches and filters."""
 
     def chosen(search: str | None) -> TimelineTracks:
-        return tracks.get(parsed(search).get("recording", "")) or next(iter(tracks.values()))
+        return named(tracks, parsed(search))
 
     @app.callback(
         Output("details", "children"), Input("timeline", "picked"), State("url", "search"), prevent_initial_call=True
