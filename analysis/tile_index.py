@@ -8,9 +8,6 @@ opening it maps the files into memory, so it takes as long for fifty million sli
 from __future__ import annotations
 
 import json
-import os
-import shutil
-import uuid
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from itertools import pairwise
@@ -23,7 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from ..profiler.recording.cache_folder import cache_folder
+from ..profiler.recording.cache_folder import cache_folder, folder_drawn_up
 from ..profiler.recording.categories import CATEGORIES
 
 if TYPE_CHECKING:
@@ -136,9 +133,7 @@ def mapped(path: Path, kind: npt.DTypeLike) -> npt.NDArray[Any]:
 
 
 def _build(recording: Recording, folder: Path, progress: Callable[[float], None]) -> None:
-    draft = folder.with_name(f".{folder.name}.{os.getpid()}.{uuid.uuid4().hex[:8]}")
-    draft.mkdir(parents=True)
-    try:
+    with folder_drawn_up(folder) as draft:
         writer = _Writer(draft)
         total = max(1, sum(pq.read_metadata(path).num_rows for path in recording.files("slices")))
         for rank in recording.ranks:
@@ -147,14 +142,6 @@ def _build(recording: Recording, folder: Path, progress: Callable[[float], None]
                 writer.add(rank, rows, last)
                 progress(min(1.0, writer.slices / total))
         writer.finish()
-        try:
-            draft.rename(folder)
-        except OSError:
-            # Another process built it meanwhile: its index is as good.
-            if not (folder / "index.json").exists():
-                raise
-    finally:
-        shutil.rmtree(draft, ignore_errors=True)
 
 
 class _Writer:

@@ -8,9 +8,6 @@ from __future__ import annotations
 
 import copy
 import json
-import os
-import shutil
-import uuid
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -20,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow.parquet as pq
 
-from ..profiler.recording.cache_folder import cache_folder, evict, mark_used
+from ..profiler.recording.cache_folder import cache_folder, evict, folder_drawn_up, mark_used
 from .device_activity import rank_activity
 from .device_bands import BAND_CODES, BandTrack, DeviceBands, device_pieces
 from .stall_rows import ANALYSIS_VERSION
@@ -102,24 +99,14 @@ def _open(folder: Path) -> TimelineOutline:
 
 
 def _build(recording: Recording, folder: Path, progress: Callable[[float], None]) -> None:
-    draft = folder.with_name(f".{folder.name}.{os.getpid()}.{uuid.uuid4().hex[:8]}")
-    draft.mkdir(parents=True)
     large = sum(pq.read_metadata(path).num_rows for path in recording.files("slices")) > _FORGET_SLICES
-    writer = _Writer(draft)
-    try:
+    with folder_drawn_up(folder) as draft:
+        writer = _Writer(draft)
         for done, rank in enumerate(recording.ranks, 1):
             # What is worked out is kept as long as its recording lives: a copy's goes with the copy.
             writer.add(copy.copy(recording) if large else recording, rank)
             progress(done / len(recording.ranks))
         writer.finish()
-        try:
-            draft.rename(folder)
-        except OSError:
-            # Another process was faster: its files are as good.
-            if not (folder / "outline.json").exists():
-                raise
-    finally:
-        shutil.rmtree(draft, ignore_errors=True)
 
 
 class _Writer:

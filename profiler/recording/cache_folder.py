@@ -9,6 +9,9 @@ from __future__ import annotations
 import os
 import shutil
 import time
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from .errors import UsageError
@@ -26,6 +29,28 @@ def cache_folder() -> Path:
     """Where the cache lies: XDG_CACHE_HOME/stallscope, else ~/.cache/stallscope."""
     base = os.environ.get("XDG_CACHE_HOME")
     return (Path(base) if base else Path.home() / ".cache") / "stallscope"
+
+
+@contextmanager
+def folder_drawn_up(folder: Path) -> Iterator[Path]:
+    """Gives a draft beside the folder, which takes the folder's name when the block ends, complete or not at all.
+
+    A folder of that name that is there by then stays: another process was faster, and its files are as good.
+
+    Raises:
+        OSError: The cache cannot be written.
+    """
+    draft = folder.with_name(f".{folder.name}.{os.getpid()}.{uuid.uuid4().hex[:8]}")
+    draft.mkdir(parents=True)
+    try:
+        yield draft
+        try:
+            draft.rename(folder)
+        except OSError:
+            if not folder.is_dir():
+                raise
+    finally:
+        shutil.rmtree(draft, ignore_errors=True)
 
 
 def mark_used(entry: Path) -> None:
