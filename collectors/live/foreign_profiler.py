@@ -23,6 +23,13 @@ def session_active() -> bool:
     return bool(getattr(autograd_profiler, "_is_profiler_enabled", False) or torch._C._autograd._profiler_enabled())
 
 
+def session_on_this_thread() -> bool:
+    """Whether the calling thread holds a profiler session: no other thread can end it."""
+    import torch
+
+    return bool(torch._C._autograd._profiler_enabled())
+
+
 class ForeignSessions:
     """Watches for other sessions while it is installed.
 

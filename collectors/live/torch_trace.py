@@ -8,7 +8,6 @@ an event until then. ``prof.events()`` is never called: it costs ten times as mu
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import shutil
 import threading
@@ -19,12 +18,14 @@ from typing import Any
 
 from ...profiler.recording.collector import CaptureContext, StepEnd
 from ...profiler.recording.ids import SEGMENT_IDS, attempt_base
-from ...profiler.recording.segment import BYTES_PER_ID, PRIVATE_BACKEND, RAW, Segment
+from ...profiler.recording.segment import BYTES_PER_ID, RAW, Segment
 from ...profiler.recording.segments import write_sidecar
 from .first_use import FirstUse
-from .foreign_profiler import ForeignSessions, session_active
+from .foreign_profiler import ForeignSessions, session_active, session_on_this_thread
+from .program_metadata import describe_program
 from .safe_points import SafePoints
 from .torch_options import OPTIONS, accelerator, profiler_arguments, vendor_config
+from .trace_file import count_of, size_of_whole
 from .windows import WindowTrigger
 
 BYTES_PER_EVENT = {"always": 330, "low": 270, "normal": 330, "deep": 480}
@@ -47,7 +48,7 @@ ROOM_FOR_TABLES = 32 << 20
 """With less room on the disk than this, a trace that was cut off for want of room is removed."""
 
 FAR_TOO_LARGE = 4.0
-"""A segment this many times too large ends wherever the program is."""
+"""A segment this many times too large ends wherever no range is open."""
 
 HAND_OVER_S = 5.0
 """How long a thread that starts a profiler of its own waits for ours to end on its thread."""
@@ -332,7 +333,7 @@ class TorchCollector:
         self._warming_up = warming_up
         self._context.torch_recording_since = began
         self._safe.session_runs = True
-        self._describe_job()
+        describe_program()
         self._thread = threading.get_ident()
         self._began = time.monotonic()
         self._memory_at_start, self._steps, self._rotation_wanted = _resident_bytes(), 0, False
@@ -349,24 +350,9 @@ class TorchCollector:
             f"segment-{number:05d}", context.rank, context.attempt, base + number, os.getpid(), self._next_id, ts, None
         )
 
-    def _describe_job(self) -> None:
-        """What the importer reads besides events: the name of a PrivateUse1 device, and the rank with its groups."""
-        import torch
-        import torch.distributed as distributed
-
-        private = torch._C._get_privateuse1_backend_name()
-        torch.autograd._add_metadata_json(PRIVATE_BACKEND, json.dumps(private))  # type: ignore[attr-defined]
-        if not distributed.is_available() or not distributed.is_initialized():
-            return
-        told = {"backend": distributed.get_backend(), "rank": distributed.get_rank()}
-        told["world_size"] = distributed.get_world_size()
-        with contextlib.suppress(AttributeError, RuntimeError):  # older torch
-            told["pg_config"] = distributed.distributed_c10d._get_all_pg_configs()
-        torch.autograd._add_metadata_json("distributedInfo", json.dumps(told, default=str))  # type: ignore[attr-defined]
-
     def _end(self, *, keep: bool = True) -> None:
         """Stops torch's profiler, exports what it saw, and hands that to the converter."""
-        if self._profiler is None or (not self._stopped and not _runs_on_this_thread()):
+        if self._profiler is None or (not self._stopped and not session_on_this_thread()):
             # torch keeps the session in the thread's state, which C++ swaps while it runs: ending what is not there
             # would leave the session running for good. The next safe place tries again.
             self._left_open = self._profiler is not None
@@ -407,7 +393,7 @@ class TorchCollector:
         stopped = self._context.rows.now()
         profiler.kineto_results.save(str(draft))
         try:
-            size = _size_of_whole_trace(draft)
+            size = size_of_whole(draft)
         except OSError:
             if shutil.disk_usage(folder).free < ROOM_FOR_TABLES:
                 for left in folder.glob(f"{RAW}/{draft.name}*"):  # the rows of the other collectors need the room more
@@ -415,25 +401,25 @@ class TorchCollector:
             raise
         draft.rename(final)
         self._next_id += size // BYTES_PER_ID + 1024
+        if self._steps:
+            self._bytes_per_step = size / self._steps
+        if self._traces_calls() and self._detail != "deep" and size >= LARGE_TRACE_BYTES:
+            self._leave_stacks_if_costly(final, size)  # while the file is there: the converter may remove it
         done = self._context.rows.now()
         self._context.rows.append(
             "segments", segment_id=segment.segment_id, ts=segment.ts, dur=segment.dur, raw_file=final.name,
             state="converted" if self._context.settings["convert"] else "raw",
         )  # fmt: skip
-        if self._steps:
-            self._bytes_per_step = size / self._steps
         self._context.pause(
             self.name, "torch.profiler: end and export of a segment", ended, done - ended,
             f"{segment.name}: stop {(stopped - ended) / 1e6:.1f} ms, export {(done - stopped) / 1e6:.1f} ms, "
             f"{size} bytes",
         )  # fmt: skip
         self._context.convert(segment)
-        if self._traces_calls() and self._detail != "deep" and size >= LARGE_TRACE_BYTES:
-            self._leave_stacks_if_costly(final, size)
 
     def _leave_stacks_if_costly(self, trace: Path, size: int) -> None:
         """Traces Python's calls no more where they are most of the trace: the sampler tells the lines as well."""
-        calls = _count(trace, b'"python_function"')
+        calls = count_of(trace, b'"python_function"')
         share = calls * BYTES_PER_EVENT[self._detail] / size
         if share < MOSTLY_CALLS:
             return
@@ -461,8 +447,8 @@ class TorchCollector:
             self._end_for_other()
             ended.set()
 
-        if not self._context.on_main_thread(end) or not ended.wait(HAND_OVER_S):
-            self._end_for_other()  # from the wrong thread, which may go wrong; two sessions certainly do
+        if self._context.on_main_thread(end):  # torch lets no other thread end it
+            ended.wait(HAND_OVER_S)
 
     def _end_for_other(self) -> None:
         with self._lock:
@@ -478,42 +464,8 @@ class TorchCollector:
         )  # fmt: skip
 
 
-def _runs_on_this_thread() -> bool:
-    """Whether the calling thread holds a session of torch's profiler."""
-    import torch
-
-    return bool(torch._C._autograd._profiler_enabled())
-
-
 def _resident_bytes() -> int:
     try:
         return int(Path("/proc/self/statm").read_text().split()[1]) * _PAGE
     except (OSError, ValueError, IndexError):
         return 0
-
-
-def _size_of_whole_trace(path: Path) -> int:
-    """The file's size; torch reports a full disk nowhere, so the end of the file is looked at.
-
-    Raises:
-        OSError: It is not there, or cut off.
-    """
-    try:
-        with path.open("rb") as file:
-            size = file.seek(0, os.SEEK_END)
-            file.seek(max(0, size - 16))
-            whole = file.read().rstrip().endswith(b"}")
-    except FileNotFoundError:
-        raise OSError(f"torch did not write {path.name}: is the disk full?") from None
-    if not whole:
-        raise OSError(f"{path.name} is cut off after {size} bytes: is the disk full?")
-    return size
-
-
-def _count(path: Path, word: bytes) -> int:
-    """How often the word occurs in the file; one across two blocks is missed, which does not matter here."""
-    total = 0
-    with path.open("rb") as file:
-        while block := file.read(1 << 22):
-            total += block.count(word)
-    return total
