@@ -1,0 +1,77 @@
+"""Segments that are too large, or hold little but Python's calls."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import stallscope
+from stallscope.collectors.live import torch_trace
+from stallscope.profiler.session.conversion import Conversion
+
+from .workloads import Training, all_losses, opened
+
+
+def python_calls(recording: Path) -> list[int]:
+    """How many there are in each segment, in order."""
+    found = []
+    for file in sorted((recording / "ranks" / "rank=00000" / "attempt=0" / "raw").glob("segment-*.json")):
+        events = json.loads(file.read_text()).get("traceEvents")
+        if events is not None:
+            found.append(sum(event.get("cat") == "python_function" for event in events))
+    return found
+
+
+def test_pythons_calls_are_left_out_where_they_are_most_of_a_large_segment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    order: list[str] = []
+    submit, count_of = Conversion.submit, torch_trace.count_of
+
+    def submitted(self: Conversion, *arguments: Any) -> None:
+        order.append("handed over")
+        submit(self, *arguments)
+
+    def counted(path: Path, word: bytes) -> int:
+        order.append("counted")
+        return count_of(path, word)
+
+    monkeypatch.setattr(torch_trace, "LARGE_TRACE_BYTES", 1)
+    monkeypatch.setattr(torch_trace, "MOSTLY_CALLS", 0.01)
+    monkeypatch.setattr(torch_trace, "count_of", counted)
+    monkeypatch.setattr(Conversion, "submit", submitted)
+    training = Training()
+    with stallscope.profile(tmp_path / "run", detail="normal", schedule="1,0,4,2", keep_raw=True) as prof:
+        for _ in range(10):
+            training.step()
+            prof.step()
+    first, *others = python_calls(tmp_path / "run")
+    assert first > 50
+    assert others
+    assert sum(others) == 0
+    # The converter removes what it has read: it must not be handed the file before.
+    assert order[:2] == ["counted", "handed over"]
+    assert [row["count"] for row in all_losses(opened(tmp_path / "run")) if row["kind"] == "stacks_off"] == [first]
+
+
+def test_a_segment_that_is_far_too_large_ends_in_mid_program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("stallscope.profiler.session.session.TICK_S", 0.01)
+    for name in ("SHORTEST_S", "PATIENCE_S"):
+        monkeypatch.setattr(torch_trace, name, 0.0)
+    monkeypatch.setattr(torch_trace, "FAR_TOO_LARGE", -1e9)
+    training = Training()
+    with stallscope.profile(tmp_path / "run", detail="low") as prof:
+        until = time.monotonic() + 0.5
+        while time.monotonic() < until:
+            training.model(training.inputs)  # no step, no backward pass, no batch: nothing that is a safe place
+        in_mid_program = len(list((tmp_path / "run").rglob("raw/segment-*.json")))
+        training.step()
+        prof.step()
+    assert in_mid_program
+    recording = opened(tmp_path / "run")
+    assert recording.table("segments").num_rows >= 2
+    assert not [row for row in all_losses(recording) if row["kind"] == "collector_error"]
