@@ -8,6 +8,7 @@ of the source, branches are left out, loops begin again.
 from __future__ import annotations
 
 import ast
+import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
@@ -77,7 +78,9 @@ def functions_of(text: str) -> dict[tuple[str, int], FunctionText]:
     if len(text) > LONGEST_SOURCE:
         return {}
     try:
-        tree = ast.parse(text)
+        with warnings.catch_warnings():  # of a doubtful escape in somebody's string: not what is asked here
+            warnings.simplefilter("ignore")
+            tree = ast.parse(text)
         found = {("<module>", 0): _text_of(0, text.count("\n") + 1, tree.body)}
         for node in ast.walk(tree):
             name, body = _function(node)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import textwrap
+import warnings
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -87,3 +88,11 @@ def test_straight_code_with_branches_is_placed_exactly(taken: list[bool]) -> Non
     assert found == sorted(found) and -1 not in found
     text = source.split("\n")
     assert all(name in text[line - 1] for name, line in zip(names, found, strict=True))
+
+
+def test_a_doubtful_escape_in_the_source_is_neither_told_nor_in_the_way() -> None:
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        found = functions_of('def f():\n    return match("\\d")\n')
+    assert ("f", 1) in found
+    assert not told
