@@ -39,6 +39,11 @@ class SampledLines:
             votes = Counter({n: count for n, count in votes.items() if _same_function(self.lines[n], function)})
         return self.lines[votes.most_common(1)[0][0]] if votes else None
 
+    def most_common(self) -> SourceLine | None:
+        """The line seen most often in all of the recording; None where none was."""
+        votes = Counter(self.line.tolist())
+        return self.lines[votes.most_common(1)[0][0]] if votes else None
+
     def within(self, function: SourceLine) -> SourceLine | None:
         """The line of a function that was seen most often in all of the recording; None where none was."""
         votes: Counter[int] = Counter()

@@ -12,8 +12,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from .columns import nullable_ints, texts
+from .device_activity import rank_activity
 from .group_statistics import group_sum
 from .nesting import Ints, Mask, outermost
 from .selection import Selection, Window, host_selection
@@ -141,8 +144,12 @@ def _add_stalls(stalls: pd.DataFrame, sums: _Sums) -> None:
 
 
 def _add_samples(recording: Recording, rank: int, selection: Selection, sums: _Sums) -> bool:
-    """Counts the sampler's stacks by the line that ran; whether there are any."""
-    table = recording.table("samples", ranks=(rank,), columns=["ts", "stack_id"])
+    """Counts the sampler's stacks of the training threads by the line that ran; whether there are any."""
+    table = recording.table("samples", ranks=(rank,), columns=["track_id", "ts", "stack_id"])
+    host, tracks = rank_activity(recording, rank).host, timeline(recording, rank).tracks
+    training = [tracks[track].track_id for track in {*host.threads.training, host.threads.main} if track >= 0]
+    if training:
+        table = table.filter(pc.is_in(table["track_id"], value_set=pa.array(training)))
     if not len(table):
         return False
     stacks = stack_lines(recording)

@@ -19,7 +19,7 @@ from .device_gaps import Gaps
 from .run_ahead import LONG_PYTHON_NS
 from .timeline import DATA_MOVEMENT, Ints
 
-NO_REASON, NO_LAUNCH, NO_HOST, UNORDERED, HELD_LONG, SCHEDULED_OUT = range(6)
+NO_REASON, NO_LAUNCH, NO_HOST, UNORDERED, HELD_LONG, SCHEDULED_OUT, OTHER_RAN = range(7)
 REASONS = (
     "",
     "no launch is recorded for the operation that ended it",
@@ -27,6 +27,7 @@ REASONS = (
     "the launch is not recorded; the order on the stream or of the correlation ids shows that it came before",
     "the operation was queued, and the device did not start it for long; what held it is not recorded",
     "the scheduler counted a wait for a core, and this is the longest stretch near it that nothing else explains",
+    "a call that needs microseconds did not come back, and another thread ran Python meanwhile",
 )
 """What ``Spells.reason`` stands for."""
 

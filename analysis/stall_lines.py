@@ -17,6 +17,7 @@ from .causes import CAUSE_CODE
 from .device_activity import RankActivity, rank_activity
 from .executing_lines import executing_lines
 from .host_activity import Pieces, innermost
+from .interpreter import interpreter_waits
 from .nesting import above, nearest
 from .run_ahead import LONG_PYTHON_NS
 from .sampled_lines import SampledLines, sampled_lines
@@ -122,7 +123,10 @@ class _LineFinder:
     def of_time(self, start: int, end: int) -> Found:
         """The line on which the training loop spent most of a stretch of time in which nothing else is recorded."""
         if (start, end) not in self._of_time:
-            self._of_time[start, end] = self._time(self._activity.host.threads.main, start, end)
+            holder = interpreter_waits(self._recording, self._activity).holder_at((start + end) // 2)
+            held = self._held(holder, start, end) if holder >= 0 else (-1, -1)
+            known = held[0] >= 0
+            self._of_time[start, end] = held if known else self._time(self._activity.host.threads.main, start, end)
         return self._of_time[start, end]
 
     def _slice(self, row: int) -> Found:
@@ -175,6 +179,12 @@ class _LineFinder:
             if loop := loops.get(place):
                 return self._add(loop, SOURCE)
         return self._add(place, source)
+
+    def _held(self, track: int, start: int, end: int) -> Found:
+        """The line of a thread that held the interpreter meanwhile: where the sampler saw it, then or at any time."""
+        samples = sampled_lines(self._recording, self._t.rank, self._t.tracks[track].track_id)
+        seen = samples.between(start, end) or samples.most_common()
+        return self._add(seen, SAMPLE) if seen is not None else (-1, -1)
 
     def _functions(self, start: int, end: int) -> list[tuple[int, int]]:
         """The innermost Python functions of the training loop in a stretch of time, and how long each was that."""

@@ -18,17 +18,18 @@ from .dependencies import waited_for
 from .device_activity import DeviceActivity, RankActivity, rank_activity
 from .device_gaps import Gaps, device_gaps
 from .host_activity import Pieces
+from .interpreter import interpreter_waits
 from .preemption import preempted
 from .refills import gave_back
 from .run_ahead import HIDDEN, HIDEABLE, LONG_PYTHON_NS, PAYABLE, Debts, debts, payments
-from .spells import HELD_LONG, NO_REASON, SCHEDULED_OUT, Spells, copy_spells, gap_spells, host_spells, joined
+from .spells import HELD_LONG, NO_REASON, OTHER_RAN, SCHEDULED_OUT, Spells, copy_spells, gap_spells, host_spells, joined
 from .steps import device_steps
 from .timeline import DATA_MOVEMENT, STALL, Ints, Timeline, memoized
 
 if TYPE_CHECKING:
     from ..profiler.recording.reader import Recording
 
-ANALYSIS_VERSION = 2
+ANALYSIS_VERSION = 3
 """Raised when the same recording would give other rows: kept with every row, and part of the key of cached ones."""
 
 CONFIDENCE = ("low", "medium", "high")
@@ -112,7 +113,7 @@ def _build(recording: Recording, activity: RankActivity, device: DeviceActivity)
         payer = np.full(len(spells), -1, dtype=np.int64)
     else:
         spells = gap_spells(activity, gaps, waited_for(recording, t, device))
-        spells = _with_inherited_latency(_with_preemption(recording, activity, spells))
+        spells = _with_inherited_latency(_with_waits_of_the_thread(recording, activity, spells))
         spells, payer = _paid(activity, gaps, spells, owed)
     copies = copy_spells(activity, device)
     payer = np.concatenate([payer, np.full(len(copies), -1, dtype=np.int64)])
@@ -123,16 +124,23 @@ def _build(recording: Recording, activity: RankActivity, device: DeviceActivity)
     return _merged(_cut_at_steps(recording, activity, device, rows))
 
 
-def _with_preemption(recording: Recording, activity: RankActivity, spells: Spells) -> Spells:
-    """The spells, where those in which the thread had no core have that for their cause."""
-    t, host = activity.timeline, activity.host
-    waits = preempted(recording, t, host, activity.causes.cause)
-    if not len(waits):
-        return spells
+def _with_waits_of_the_thread(recording: Recording, activity: RankActivity, spells: Spells) -> Spells:
+    """The spells, where those in which the thread had no core, or not the interpreter, have that for their cause."""
+    cores = preempted(recording, activity.timeline, activity.host, activity.causes.cause)
+    waits = interpreter_waits(recording, activity).spans
+    spells = _inside(spells, cores, spells.cause >= 0, CAUSE_CODE["preempted"], SCHEDULED_OUT)
+    return _inside(spells, waits, spells.host < 0, CAUSE_CODE["lock"], OTHER_RAN)
+
+
+def _inside(spells: Spells, spans: Ints, chosen: npt.NDArray[np.bool_], cause: int, reason: int) -> Spells:
+    """The spells, where those of the chosen ones that lie in a union of intervals have another cause."""
     held = np.isin(spells.cause, [CAUSE_CODE["kernel_gap"], CAUSE_CODE["dependency"], CAUSE_CODE["tail"]])
-    inside = (iv.covered(waits, spells.ts, spells.end) == spells.end - spells.ts) & ~held & ~spells.latency
-    cause = np.where(inside, CAUSE_CODE["preempted"], spells.cause).astype(np.int8)
-    return replace(spells, cause=cause, reason=np.where(inside, SCHEDULED_OUT, spells.reason).astype(np.int8))
+    inside = (iv.covered(spans, spells.ts, spells.end) == spells.end - spells.ts) & chosen & ~held & ~spells.latency
+    return replace(
+        spells,
+        cause=np.where(inside, cause, spells.cause).astype(np.int8),
+        reason=np.where(inside, reason, spells.reason).astype(np.int8),
+    )
 
 
 def _slow_only(activity: RankActivity, spells: Spells) -> npt.NDArray[np.bool_]:

@@ -2,7 +2,8 @@
 
 A thread of this process looks at the others' frames. A look takes about 100 us, in which no other Python runs, and
 looks are rarer where they would take more than their share. Run-queue delay comes with each sample, from the
-kernel, so a thread that wanted to run and was not let shows.
+kernel, so a thread that wanted to run and was not let shows. A thread beside the training threads is looked at where it
+ran since the look before: while it runs Python, no training thread does.
 """
 
 from __future__ import annotations
@@ -26,6 +27,12 @@ SHARE = {"always": 0.003}
 USUAL_SHARE = 0.01
 """The share of one core that samples may take, by detail, unless a setting says how many are wanted."""
 
+RAN_FRAC = 0.1
+"""Another thread is worth a row where it was on a core for this share of the time since the look before."""
+
+MOST_OTHERS = 16
+"""So many other threads are watched."""
+
 _SMOOTHING = 0.1
 
 
@@ -40,6 +47,7 @@ class SamplerCollector:
         self._quit = False
         self._thread: threading.Thread | None = None
         self._watched: dict[int, _Watched] = {}
+        self._others: dict[int, _Other | None] = {}
 
     def available(self) -> str | None:
         """On Linux, whose pipes and scheduler's numbers it uses."""
@@ -62,6 +70,8 @@ class SamplerCollector:
             self._thread.join(timeout=2.0)
         for watched in self._watched.values():
             watched.close()
+        for other in filter(None, self._others.values()):
+            other.close()
         self._stacks.close()
 
     def _run(self) -> None:
@@ -98,6 +108,31 @@ class SamplerCollector:
                 "samples", track_id=rows.thread_track(watched.thread_id), ts=now,
                 stack_id=rows.stack_of_text(text, frames_in), state=state, run_delay_ns=delay,
             )  # fmt: skip
+        self._sample_others(now, stacks)
+
+    def _sample_others(self, now: int, stacks: dict[int, bytes]) -> None:
+        """A row, with the state running, for each other thread of the program that ran since the look before."""
+        rows = self._context.rows
+        if stacks.keys() != self._others.keys():
+            self._follow(stacks)
+        for thread, other in self._others.items():
+            if other is not None and thread not in self._context.training_threads and other.ran(now):
+                rows.append(
+                    "samples", track_id=rows.thread_track(other.thread_id), ts=now,
+                    stack_id=rows.stack_of_text(stacks[thread], frames_in), state="running", run_delay_ns=None,
+                )  # fmt: skip
+
+    def _follow(self, stacks: dict[int, bytes]) -> None:
+        """Watches the threads that there are now; not our own."""
+        natives = {one.ident: one.native_id for one in threading.enumerate() if not one.name.startswith("stallscope-")}
+        for gone in self._others.keys() - stacks.keys():
+            other = self._others.pop(gone)
+            if other is not None:
+                other.close()
+        for thread in stacks.keys() - self._others.keys():
+            native = natives.get(thread)
+            watched = native is not None and sum(map(bool, self._others.values())) < MOST_OTHERS
+            self._others[thread] = _Other.of(native) if watched and native is not None else None
 
     def _watch(self, thread: int) -> _Watched:
         native = next((one.native_id for one in threading.enumerate() if one.ident == thread), None)
@@ -135,3 +170,31 @@ class _Watched:
         if self._reader is not None:
             self._reader.close()
             self._reader = None
+
+
+class _Other:
+    """A thread beside the training threads, between looks."""
+
+    def __init__(self, thread_id: int, reader: ScheduleReader) -> None:
+        self.thread_id = thread_id
+        self._reader = reader
+        self._before: tuple[int, int] | None = None
+
+    @classmethod
+    def of(cls, thread_id: int) -> _Other | None:
+        """None where the kernel is silent about it."""
+        try:
+            return cls(thread_id, ScheduleReader(thread_id))
+        except OSError:
+            return None
+
+    def ran(self, now: int) -> bool:
+        """Whether it was on a core for a good part of the time since the look before."""
+        times, before = self._reader.read(), self._before
+        if times is None:
+            return False
+        self._before = now, times.running_ns
+        return before is not None and times.running_ns - before[1] > RAN_FRAC * (now - before[0])
+
+    def close(self) -> None:
+        self._reader.close()

@@ -14,9 +14,12 @@ import os
 import random
 import sys
 import time
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+from .ranks import fork_ranks, join_group, leave_group
 from .regimes import REGIMES, Regime, set_up_device
 from .script import BATCH, WIDTH, Script, write_script
 from .truth import truth
@@ -30,25 +33,27 @@ LEAD_STEPS, TRAIL_STEPS = 4, 2
 """Recorded, not measured: the queue fills, and the last measured step needs one after it."""
 
 
-def run(workload: Workload, regime: Regime, seed: int, on: frozenset[str], folder: Path) -> dict[str, Any]:
+def run(workload: Workload, regime: Regime, seed: int, on: frozenset[str], folder: Path) -> dict[str, Any] | None:
     """Trains, recorded into ``folder``.
 
     Returns:
         What ``run.json`` holds: the truth, the lines to blame, which ops fell back to the CPU, and how long the
-        training thread was ready in the measured steps and had no core.
+        training thread was ready in the measured steps and had no core. In a process that the run made for one of its
+        other ranks: None.
     """
     import torch
-
-    import stallscope
 
     from .. import simulated_accelerator as sim
 
     torch.set_num_threads(1)
     torch.manual_seed(seed)
     sim.load()
+    script = write_script(workload, regime, seed, on, folder)
+    rank, others = fork_ranks(workload.ranks)
+    if workload.ranks > 1:
+        join_group(rank, workload.ranks, folder)
     set_up_device(sim, regime, random.Random(seed), BATCH * WIDTH, 2 * BATCH * WIDTH * WIDTH)
     sim.configure(**workload.settings)
-    script = write_script(workload, regime, seed, on, folder)
     sys.path.insert(0, str(folder))
     module = importlib.import_module(script.module)
     train = getattr(module, script.train)
@@ -60,23 +65,37 @@ def run(workload: Workload, regime: Regime, seed: int, on: frozenset[str], folde
     torch.accelerator.synchronize()
     sim.reset_engine_log()
     sim.reset_fallback_counts()
+    ends, delays = _recorded(workload, regime, partial(train, state), folder / "recording")
+    log = sim.engine_log()
+    if workload.ranks > 1:
+        leave_group(others)
+    if rank:
+        return None
+    first, last = LEAD_STEPS - 1, LEAD_STEPS + workload.steps - 1
+    measured = truth(log, ends[first], ends[last], workload.steps)
+    result = _result(script, measured.as_dict(), sim.fallback_counts())
+    return result | {"run_delay_ns": delays[last] - delays[first]}
+
+
+def _recorded(
+    workload: Workload, regime: Regime, train: Callable[[int, Callable[[], None]], None], path: Path
+) -> tuple[list[int], list[int]]:
+    """Trains while it is recorded; at the end of each step the time, and how long this thread had no core so far."""
+    import stallscope
+
     ends: list[int] = []
     delays: list[int] = []
     schedule = os.open("/proc/thread-self/schedstat", os.O_RDONLY)
     label = f"{workload.name} {regime.name}"
-    with stallscope.profile(folder / "recording", label=label, detail=workload.detail, force=True) as prof:
+    with stallscope.profile(path, label=label, detail=workload.detail, force=workload.ranks == 1) as prof:
 
         def end_of_step() -> None:
             prof.step()
             delays.append(int(os.pread(schedule, 100, 0).split()[1]))
             ends.append(time.time_ns())
 
-        train(state, LEAD_STEPS + workload.steps + TRAIL_STEPS, end_of_step)
-    log = sim.engine_log()
-    first, last = LEAD_STEPS - 1, LEAD_STEPS + workload.steps - 1
-    measured = truth(log, ends[first], ends[last], workload.steps)
-    result = _result(script, measured.as_dict(), sim.fallback_counts())
-    return result | {"run_delay_ns": delays[last] - delays[first]}
+        train(LEAD_STEPS + workload.steps + TRAIL_STEPS, end_of_step)
+    return ends, delays
 
 
 def _result(script: Script, measured: dict[str, int], fallbacks: dict[str, int]) -> dict[str, Any]:
@@ -100,7 +119,8 @@ def main(arguments: list[str] | None = None) -> None:
         parser.error(f"{workload.name} has {', '.join(sorted(names)) or 'no mistake'}")
     chosen.out.mkdir(parents=True, exist_ok=True)
     result = run(workload, REGIMES[chosen.regime], chosen.seed, on, chosen.out.resolve())
-    (chosen.out / "run.json").write_text(json.dumps(result))
+    if result is not None:
+        (chosen.out / "run.json").write_text(json.dumps(result))
 
 
 if __name__ == "__main__":

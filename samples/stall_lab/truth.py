@@ -9,7 +9,7 @@ import numpy as np
 from ..simulated_accelerator import EngineLog
 
 DEVICE = 0
-COPIES = ("memcpy", "memset")
+WORK = "kernel"
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +20,7 @@ class Truth:
         start_ns: Start of the first operation that was launched in a measured step or later.
         end_ns: The same for the first step after them.
         steps: Steps in between.
-        idle_ns: How long neither a kernel nor a collective ran: the device was idle or copied only.
+        idle_ns: How long no kernel ran: the device was idle, or only copied or communicated.
         operations: Operations that started in the window.
     """
 
@@ -56,8 +56,7 @@ def truth(log: EngineLog, first_ns: int, after_ns: int, steps: int) -> Truth:
             raise ValueError("the device got nothing to do after the measured steps")
         starts.append(int(log.start_ns[later].min()))
     start, end = starts
-    copies = [log.kinds.index(kind) for kind in COPIES]
-    work = mine & ~np.isin(log.kind, copies)
+    work = mine & (log.kind == log.kinds.index(WORK))
     inside = mine & (log.start_ns >= start) & (log.start_ns < end)
     busy = _union(log.start_ns[work].clip(start, end), log.end_ns[work].clip(start, end))
     return Truth(start, end, steps, end - start - busy, int(inside.sum()))

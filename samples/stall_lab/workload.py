@@ -64,6 +64,7 @@ class Workload:
         regimes: Those that it makes sense in.
         steps: Steps that are measured.
         detail: Of the recording: where Python stacks would cost more than the mistake, ``low``.
+        ranks: Processes that train together; what is measured is what rank 0 loses.
     """
 
     name: str
@@ -75,6 +76,7 @@ class Workload:
     regimes: tuple[str, ...] = ("ahead", "balanced", "sync")
     steps: int = 12
     detail: str = "normal"
+    ranks: int = 1
 
 
 def delay_ms(rng: random.Random, regime: Regime) -> float:

@@ -15,10 +15,12 @@ from . import (
     fallback_backward,
     fallback_forward,
     garbage_collection,
+    interpreter_held,
     item_end,
     item_middle,
     loader_and_item,
     new_shapes,
+    no_overlap,
     pageable_copy,
     print_tensor,
     python_and_fallback,
@@ -26,6 +28,7 @@ from . import (
     recompile,
     side_stream,
     slow_loader,
+    slow_rank,
     tiny_kernels,
     too_few_workers,
 )
@@ -35,7 +38,8 @@ WORKLOADS: dict[str, Workload] = {
     for module in (
         slow_loader, too_few_workers, fallback_forward, fallback_backward, item_end, item_middle, print_tensor,
         recompile, cold_compile, new_shapes, pageable_copy, compute_stream_copy, side_stream, tiny_kernels, python_loop,
-        garbage_collection, checkpoint, allocator_flush, loader_and_item, python_and_fallback, copy_and_loop, clean,
+        garbage_collection, checkpoint, allocator_flush, interpreter_held, no_overlap, slow_rank, loader_and_item,
+        python_and_fallback, copy_and_loop, clean,
         clean_hidden_loader, clean_full_queue,
     )
 }  # fmt: skip

@@ -165,6 +165,40 @@ def test_samples_name_the_line_that_runs(tmp_path: Path) -> None:
         assert all(row["run_delay_ns"] is None or row["run_delay_ns"] >= 0 for row in samples)
 
 
+def test_samples_of_a_thread_beside_the_training_thread_are_of_when_it_ran(tmp_path: Path) -> None:
+    context, collector = TestContext(tmp_path, sample_hz=200), SamplerCollector()
+    quit_ = threading.Event()
+    ids: dict[str, int] = {}
+
+    def work() -> None:
+        ids["works"] = threading.get_native_id()
+        while not quit_.is_set():
+            sum(range(1000))
+
+    def rest() -> None:
+        ids["rests"] = threading.get_native_id()
+        quit_.wait(10)
+
+    threads = [threading.Thread(target=body) for body in (work, rest)]
+    for thread in threads:
+        thread.start()
+    collector.start(context)
+    time.sleep(0.4)
+    collector.stop()
+    quit_.set()
+    for thread in threads:
+        thread.join()
+    written = context.written()
+    thread_of = {row["track_id"]: row["thread_id"] for row in written["tracks"]}
+    of_works = [row for row in written["samples"] if thread_of[row["track_id"]] == ids["works"]]
+    assert not [row for row in written["samples"] if thread_of[row["track_id"]] == ids["rests"]]
+    if any(row["state"] for row in written["samples"]):  # the kernel has schedstat
+        assert len(of_works) >= 5
+        assert {row["state"] for row in of_works} == {"running"}
+        inside = [row for row in of_works if lines_of(written, row["stack_id"])[-1][0] == Path(__file__).name]
+        assert inside
+
+
 def test_what_a_thread_did_most() -> None:
     before = ThreadTimes(100, 10)
     assert state_between(before, ThreadTimes(190, 15), 100) == "running"

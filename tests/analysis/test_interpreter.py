@@ -1,0 +1,74 @@
+"""Waits for the interpreter: a call of torch that does not come back while another thread runs Python."""
+
+from __future__ import annotations
+
+import pytest
+
+from stallscope.analysis.source_lines import source_lines
+from stallscope.analysis.stalls import stalls
+from tests.builders import TraceBuilder
+
+US = 1000
+
+
+def beside(
+    *, other: str | None = "digest.py(3): digest", call: str = "<built-in function linear>", op: bool = True,
+    sampled: tuple[int, ...] = (), other_ms: tuple[int, int] = (0, 6),
+) -> TraceBuilder:  # fmt: skip
+    """A call of the training loop lasts 4 ms, 20 us of it recorded; another thread has a slice, samples, or nothing."""
+    trace = TraceBuilder()
+    main, beside, gpu = trace.thread("MainThread"), trace.thread("Thread-1"), trace.stream()
+    trace.python(main, "train.py(10): train", 0, 6000 * US)
+    trace.launched(main, gpu, call=(50 * US, 5 * US), work=(60 * US, 90 * US))
+    trace.python(main, call, 100 * US, 4000 * US)
+    if op:
+        trace.slice(main, "aten::linear", "op", 101 * US, 20 * US)
+    trace.launched(main, gpu, call=(4150 * US, 5 * US), work=(4160 * US, 100 * US))
+    if other:
+        trace.python(beside, other, other_ms[0] * 1000 * US, (other_ms[1] - other_ms[0]) * 1000 * US)
+    trace.row("frames", frame_id=1, file="/home/me/digest.py", line=5, function="digest", origin="user")
+    trace.row("stacks", stack_id=1, frame_ids=[1])
+    for ts in (0, *sampled):
+        trace.row("samples", track_id=main, ts=ts * US, stack_id=None, state=None, run_delay_ns=None)
+    for ts in sampled:
+        trace.row("samples", track_id=beside, ts=ts * US, stack_id=1, state="running", run_delay_ns=None)
+    return trace
+
+
+def longest(trace: TraceBuilder) -> dict[str, object]:
+    frame = stalls(trace.recording())
+    return dict(frame.loc[frame["dur"].idxmax()])
+
+
+@pytest.mark.parametrize(
+    ("situation", "cause"),
+    [
+        ({}, "lock"),
+        ({"other": None}, "python"),
+        # The other thread waits itself, and while it does the interpreter is free.
+        ({"other": "<built-in method acquire of _thread.lock object at 0x7f0000000000>"}, "python"),
+        ({"other": "<built-in function sleep>"}, "python"),
+        # It ran for too little of the time.
+        ({"other_ms": (0, 1)}, "python"),
+        # A call without an op in the user's own function may take what it takes.
+        ({"call": "<built-in function sorted>", "op": False}, "python"),
+        # The other thread's functions began before the recording: the sampler saw it run.
+        ({"other": None, "sampled": (2000, 4100)}, "lock"),
+        ({"other": None, "sampled": (1000,)}, "python"),
+    ],
+)
+def test_whether_a_call_waited_for_the_interpreter(situation: dict[str, object], cause: str) -> None:
+    found = longest(beside(**situation))  # type: ignore[arg-type]
+    assert found["root_cause"] == cause
+    assert ("another thread" in str(found["reason"])) == (cause == "lock")
+
+
+def test_the_line_is_where_the_sampler_saw_the_thread_that_held_it() -> None:
+    found = longest(beside(sampled=(2000, 4100)))
+    assert (found["file"], found["line"], found["line_source"]) == ("/home/me/digest.py", 5, "sample")
+
+
+def test_samples_of_other_threads_are_no_cost_of_a_line() -> None:
+    lines = source_lines(beside(sampled=(2000, 4100)).recording())
+    assert lines["samples"].sum() == 3
+    assert not (lines["file"] == "/home/me/digest.py").any()
