@@ -21,7 +21,7 @@ from .group_statistics import group_statistics, group_sum
 from .nesting import Ints, Mask, above, nearest, outermost, sum_beneath
 from .selection import Window, host_selection
 from .self_time import self_time
-from .source_position import row_lines
+from .slice_lines import slice_lines
 from .timeline import COMPUTE, DATA_MOVEMENT, Timeline, memoized, timeline
 
 if TYPE_CHECKING:
@@ -45,16 +45,18 @@ def fallbacks(
         One row an op, root op and call site: op, root_op (the outermost ``aten::`` op around it), count, host_ns (with
         everything inside, fallbacks inside fallbacks once), host_self_ns (the CPU kernel, which is not recorded as a
         slice, is in it), host_max_ns, copies (device copies launched inside), to_host_bytes and to_device_bytes (null:
-        no copy says how much), file, line, function (of the call; null where there is no stack). ``attrs["selection"]``
+        no copy says how much), file, line, function (of the call: the line that ran where the recording tells, else
+        that of the function's ``def``; null where there is no stack). ``attrs["selection"]``
         says which part of the recording it is about.
     """
     rank = recording.ranks[0] if rank is None else rank
     everything = step is None and window is None
     selection = host_selection(recording, rank, step=step, window=window, everything=everything)
-    t, lines = timeline(recording, rank), row_lines(recording, rank)
+    t = timeline(recording, rank)
     rows = np.flatnonzero(fallback_rows(recording, rank) & selection.holds(t.ts))
+    lines, line_of = slice_lines(recording, rank, rows)
     root = _roots(t)[rows]
-    keys = np.stack([t.name[rows], t.name[root], lines.line[rows]]).astype(np.int64)
+    keys = np.stack([t.name[rows], t.name[root], line_of]).astype(np.int64)
     groups, group = np.unique(keys, axis=1, return_inverse=True)
     group, count = group.reshape(-1), groups.shape[1]
     self_ns = self_time(t.ts, t.end, t.parent)[rows]
@@ -62,7 +64,7 @@ def fallbacks(
     outer = outermost(t.parent, t.depth, _marked(len(t), rows, group))[rows]
     copies = _copies(t)
     line = groups[2]
-    number = np.array([*(known.line for known in lines.lines), 0], dtype=np.int64)[line]
+    number = np.array([*(known.line for known in lines), 0], dtype=np.int64)[line]
     said = group_sum(group, copies["known"][rows], count) > 0
     frame = pd.DataFrame(
         {
@@ -75,9 +77,9 @@ def fallbacks(
             "copies": group_sum(group, copies["copies"][rows], count),
             "to_host_bytes": nullable_ints(group_sum(group, copies["to_host"][rows], count), said),
             "to_device_bytes": nullable_ints(group_sum(group, copies["to_device"][rows], count), said),
-            "file": texts([known.file for known in lines.lines], line),
+            "file": texts([known.file for known in lines], line),
             "line": nullable_ints(number, line >= 0),
-            "function": texts([known.function for known in lines.lines], line),
+            "function": texts([known.function for known in lines], line),
         }
     )
     frame = frame.sort_values(["host_ns", "op", "root_op"], ascending=[False, True, True], ignore_index=True)

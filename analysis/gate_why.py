@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import PurePosixPath
 
 from .causes import CAUSES
 from .compare_lines import PlaceDifference, mean_places, place_differences, stall_line_map
@@ -13,7 +15,12 @@ from .finding_texts import duration_text
 from .gate_places import Place
 from .gate_values import recompilations
 from .gate_verdicts import Judgement
-from .run_facts import PlacedCount, RunMeasures
+from .memory_holders import BEFORE
+from .place_growth import Growth, growths
+from .run_facts import CompiledPlace, PlacedCount, RunMeasures
+
+MOST_NAMES = 3
+"""Ops named in a sentence."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +71,11 @@ def _step(judgement: Judgement, new: Side, base: Side) -> Blame | None:
     grown = max(parts, key=lambda part: part.difference_ns, default=None)
     if grown is None or grown.difference_ns <= 0:
         return None
-    place = _stalled(grown.cause, new, base, grown.state) if grown.cause else _grown(grown.state, new, base)
+    place: PlaceDifference | Place | None = None
+    if grown.cause:
+        place = _stalled(grown.cause, new, base, grown.state)
+    elif launched := _grown(grown.state, new, base):
+        place = launched.place
     if before:
         text = (
             f"{part_words(grown)}: {signed_duration(grown.difference_ns)} in the mean step, "
@@ -104,22 +115,24 @@ def _steps(side: Side) -> int:
 
 
 def _memory(judgement: Judgement, new: Side, base: Side) -> Blame | None:
-    place = _grown("memory", new, base)
-    if place is None:
+    grown = _grown("memory", new, base)
+    if grown is None:
         return None
-    before = _before(place, base)
-    what = place.what or "what no op is known for"
+    what = grown.place.what or "what no op is known for"
+    what = "what was allocated before the recording" if what == BEFORE else what
     if not base.places:
-        return _at(f"{what} holds most of the peak: {_size(place.amount)}", place)
-    return _at(f"{what} holds {_size(place.amount)} of the peak, {_size(before)} in the baseline", place)
+        return _at(f"{what} holds most of the peak: {_size(grown.place.amount)}", grown.place)
+    return _at(
+        f"{what} holds {_size(grown.place.amount)} of the peak, {_size(grown.before)} in the baseline", grown.place
+    )
 
 
 def _bytes(judgement: Judgement, new: Side, base: Side) -> Blame | None:
-    place = _grown("bytes", new, base)
-    if place is None:
+    grown = _grown("bytes", new, base)
+    if grown is None:
         return None
-    text = f"{_size(place.amount)} a step copied from here"
-    return _at(f"{text}, {_size(_before(place, base))} in the baseline" if base.places else text, place)
+    text = f"{_size(grown.place.amount)} a step copied from here"
+    return _at(f"{text}, {_size(grown.before)} in the baseline" if base.places else text, grown.place)
 
 
 def _fallbacks(judgement: Judgement, new: Side, base: Side) -> Blame | None:
@@ -135,19 +148,72 @@ def _fallbacks(judgement: Judgement, new: Side, base: Side) -> Blame | None:
 
 
 def _compiles(judgement: Judgement, new: Side, base: Side) -> Blame | None:
-    """What was compiled again that was not before, with its reason; else where the step waited for a compiler."""
+    """What was compiled again that was not before, with its reason; else the op that was compiled more often."""
     run = max(new.runs, key=_recompilations)
     known = {(one.name, one.reason) for side_run in base.runs for one in side_run.compilation.recompiles or ()}
     found = [one for one in run.compilation.recompiles or () if (one.name, one.reason) not in known]
     if found:
         return _recompiled(found[0])
-    place = _stalled("compile", new, base)
+    return _compiled_more(run, base, steady=judgement.budget.name == "recompiles") or _compiled_in_all(run, new, base)
+
+
+def _compiled_more(run: RunMeasures, base: Side, *, steady: bool) -> Blame | None:
+    """The ops of one line that were compiled more often than in any run of the baseline, where that is most."""
+    sums = [_counts(one, steady=steady) for one in base.runs]
+    before = {key: max(counts[key] for counts in sums) for key in {key for counts in sums for key in counts}}
+    counts = _counts(run, steady=steady)
+    more = {key: count - before.get(key, 0) for key, count in counts.items() if count > before.get(key, 0)}
+    by_line: dict[tuple[str | None, int | None, str | None], list[str]] = {}
+    for place in run.compilation.places:
+        if _key(place) in more and (place.steady_count if steady else place.count):
+            by_line.setdefault((place.file, place.line, place.function), []).append(place.name)
+    if not by_line:
+        return None
+    key = {where: [(name, *_file_and_function(*where)) for name in names] for where, names in by_line.items()}
+    where = max(by_line, key=lambda one: sum(more[each] for each in key[one]))
+    count, old = (sum(side.get(each, 0) for each in key[where]) for side in (counts, before))
+    text = f"{_listed(by_line[where])} compiled {_times(count)}{' in steady steps' if steady else ''}"
+    text += f", {_times(old) if old else 'never'} in the baseline" if base.runs else ""
+    return Blame(text, *where)
+
+
+def _listed(names: list[str]) -> str:
+    """The first names as the subject of a sentence."""
+    if len(names) == 1:
+        return f"{names[0]} was"
+    if len(names) <= MOST_NAMES:
+        return f"{', '.join(names[:-1])} and {names[-1]} were"
+    return f"{', '.join(names[:MOST_NAMES])} and {len(names) - MOST_NAMES} more were"
+
+
+def _key(place: CompiledPlace) -> tuple[str, str, str]:
+    """What a compiled place is known by on the other side: the op, the name of the file, and the function."""
+    return place.name, *_file_and_function(place.file, place.line, place.function)
+
+
+def _file_and_function(file: str | None, line: int | None, function: str | None) -> tuple[str, str]:
+    return PurePosixPath((file or "").replace("\\", "/")).name, function or ""
+
+
+def _counts(run: RunMeasures, *, steady: bool) -> Counter[tuple[str, str, str]]:
+    found: Counter[tuple[str, str, str]] = Counter()
+    for place in run.compilation.places:
+        found[_key(place)] += place.steady_count if steady else place.count
+    return found
+
+
+def _times(count: int) -> str:
+    return "once" if count == 1 else f"{count} times"
+
+
+def _compiled_in_all(run: RunMeasures, new: Side, base: Side) -> Blame:
+    """How much was compiled, where what it was is not known, and the line that waited most for it."""
     compiled = run.compilation
     count, ns, where = compiled.steady_count, compiled.steady_ns, " in steady steps"
     if not count:
         count, ns, where = compiled.count, compiled.ns, ""
     text = f"{count} compilation{'' if count == 1 else 's'}{where}, {duration_text(ns)} in all"
-    return _at(text, place)
+    return _at(text, _stalled("compile", new, base))
 
 
 def _recompilations(run: RunMeasures) -> int:
@@ -156,8 +222,7 @@ def _recompilations(run: RunMeasures) -> int:
 
 def _recompiled(one: PlacedCount) -> Blame:
     reason = f": {one.reason}" if one.reason else ""
-    times = "once" if one.count == 1 else f"{one.count} times"
-    return Blame(f"{one.name} was compiled again {times}{reason}", one.file, one.line)
+    return Blame(f"{one.name} was compiled again {_times(one.count)}{reason}", one.file, one.line)
 
 
 def _cold_start(judgement: Judgement, new: Side, base: Side) -> Blame | None:
@@ -194,11 +259,11 @@ _OF_NAME: dict[str, Callable[[Judgement, Side, Side], Blame | None]] = {
 }
 
 
-def _grown(kind: str, new: Side, base: Side) -> Place | None:
-    """The place of a kind that costs most more than before; one with a line before one without."""
-    mine = [place for place in new.places if place.kind == kind]
-    growth = sorted(mine, key=lambda place: _before(place, base) - place.amount)
-    return next((place for place in growth if place.file), growth[0] if growth else None)
+def _grown(kind: str, new: Side, base: Side) -> Growth | None:
+    """The place of a kind that costs most more than before; one with a line where that grew about as much."""
+    found = [one for one in growths(new.places, base.places) if one.place.kind == kind and one.difference > 0]
+    worth = [one for one in found if one.place.file and 2 * one.difference >= found[0].difference]
+    return next(iter(worth or found), None)
 
 
 def _stalled(cause: str, new: Side, base: Side, state: str = "stall") -> PlaceDifference | None:
@@ -213,10 +278,6 @@ def _stalled(cause: str, new: Side, base: Side, state: str = "stall") -> PlaceDi
         key=lambda row: -row.difference_ns,
     )
     return next((row for row in mine if row.file), mine[0] if mine else None)
-
-
-def _before(place: Place, base: Side) -> int:
-    return sum(other.amount for other in base.places if other.key == place.key)
 
 
 def _at(text: str, place: Place | PlaceDifference | None) -> Blame:

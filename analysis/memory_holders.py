@@ -12,7 +12,8 @@ from .columns import nullable_ints, texts
 from .memory import held_bytes
 from .memory_blocks import NEVER, memory_blocks, memory_events
 from .nesting import Ints, Mask, above, nearest
-from .source_position import row_lines, stack_lines
+from .slice_lines import slice_lines
+from .source_position import stack_lines
 from .timeline import Timeline, memoized, timeline
 
 if TYPE_CHECKING:
@@ -57,7 +58,7 @@ def live_blocks(
     frame["ts"] = _stamps(events.ts, born, born >= 0)
     frame["age_ns"] = instant - frame["ts"]
     frame["freed_ts"] = _stamps(events.ts, died, died != NEVER)
-    frame = pd.concat([frame, _described(recording, rank, born)], axis=1)
+    frame = pd.concat([frame, _described(recording, rank, born, blocks.bytes[chosen])], axis=1)
     slice_id = np.append(events.slice_id, -1)[np.where(born >= 0, born, len(events))]
     frame["slice_id"] = nullable_ints(slice_id, slice_id >= 0)
     return frame
@@ -151,8 +152,8 @@ def _stamps(ts: Ints, position: Ints, known: Mask) -> pd.Series[Any]:
     return nullable_ints(np.append(ts, 0)[np.where(known, position, len(ts))], known)
 
 
-def _described(recording: Recording, rank: int, born: Ints) -> pd.DataFrame:
-    """Who made each allocation (by the position of its event; -1: before the recording)."""
+def _described(recording: Recording, rank: int, born: Ints, held: Ints) -> pd.DataFrame:
+    """Who made each allocation (by the position of its event; -1: before the recording), ``held`` bytes."""
     t = timeline(recording, rank)
     events = memory_events(recording, rank)
     seen = born >= 0
@@ -164,7 +165,7 @@ def _described(recording: Recording, rank: int, born: Ints) -> pd.DataFrame:
         op = np.append(of_row, -1)[row]
         frame[column] = texts(t.names, np.append(t.name, -1)[op])
     frame["module"] = pd.array(_modules(recording, t, row), dtype="string")
-    return pd.concat([frame, _places(recording, rank, row, np.append(events.stack, -1)[born])], axis=1)
+    return pd.concat([frame, _places(recording, rank, row, np.append(events.stack, -1)[born], held)], axis=1)
 
 
 def _allocating_ops(t: Timeline) -> tuple[Ints, Ints]:
@@ -186,16 +187,17 @@ def _modules(recording: Recording, t: Timeline, row: Ints) -> list[str | None]:
     return [None if r < 0 else paths.get(int(t.module[r]), t.name_of(int(r))) for r in holder]
 
 
-def _places(recording: Recording, rank: int, row: Ints, stack: Ints) -> pd.DataFrame:
+def _places(recording: Recording, rank: int, row: Ints, stack: Ints, weight: Ints) -> pd.DataFrame:
     """File, line and function of each allocation: its own stack's, else those of the slice around it."""
-    stacks, lines = stack_lines(recording), row_lines(recording, rank)
+    stacks = stack_lines(recording)
     own = np.append(stacks.best, -1)[stacks.place(stack)]
-    code = np.where(own >= 0, own, np.append(lines.line, -1)[row])
-    number = np.array([*(line.line for line in lines.lines), 0], dtype=np.int64)[code]
+    lines, code = slice_lines(recording, rank, np.where(own >= 0, -1, row), weight)
+    code = np.where(own >= 0, own, code)
+    number = np.array([*(line.line for line in lines), 0], dtype=np.int64)[code]
     return pd.DataFrame(
         {
-            "file": texts([line.file for line in lines.lines], code),
+            "file": texts([line.file for line in lines], code),
             "line": nullable_ints(number, code >= 0),
-            "function": texts([line.function for line in lines.lines], code),
+            "function": texts([line.function for line in lines], code),
         }
     )

@@ -97,6 +97,29 @@ class PlacedCount:
 
 
 @dataclass(frozen=True, slots=True)
+class CompiledPlace:
+    """Compilations of one op at one line, over the whole recording.
+
+    Attributes:
+        name: The innermost op that waited for the compiler; what compiled, where no op did.
+        count: How often.
+        steady_count: How many of these began in a steady step.
+        ns: Their time, whichever step they began in.
+        file: Where in the source; None where no line is known.
+        line: The line; None where it is not known.
+        function: The function; None where it is not known.
+    """
+
+    name: str
+    count: int
+    steady_count: int
+    ns: int
+    file: str | None
+    line: int | None
+    function: str | None
+
+
+@dataclass(frozen=True, slots=True)
 class CompilationMeasures:
     """What was compiled in the whole recording, over all ranks.
 
@@ -107,6 +130,8 @@ class CompilationMeasures:
         steady_ns: Their time.
         recompiles: What torch.compile compiled again, with the reason; None where no collector watched it.
         graph_breaks: Where it broke the graph, with the reason; None where no collector watched it.
+        places: What was compiled where, those compiled most often in steady steps first; only the first
+            ``run_startup.MOST_PLACES``.
     """
 
     count: int
@@ -115,6 +140,7 @@ class CompilationMeasures:
     steady_ns: int
     recompiles: tuple[PlacedCount, ...] | None
     graph_breaks: tuple[PlacedCount, ...] | None
+    places: tuple[CompiledPlace, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,17 +12,22 @@ import pyarrow.compute as pc
 from . import intervals as iv
 from .causes import CAUSE_CODE
 from .device_activity import rank_activity
-from .nesting import above, nearest
-from .run_facts import CompilationMeasures, PlacedCount
+from .nesting import Ints, Mask, above, nearest
+from .run_facts import CompilationMeasures, CompiledPlace, PlacedCount
 from .selection import host_selection
+from .slice_lines import slice_lines
 from .source_position import row_lines
 from .steps import device_steps, host_steps
+from .timeline import Timeline
 
 if TYPE_CHECKING:
     from ..profiler.recording.reader import Recording
 
 RECOMPILED, GRAPH_BREAK = "recompiled: ", "graph break"
 """How the compile collector names its instants."""
+
+MOST_PLACES = 24
+"""Kept of what was compiled where; a network of many layers compiles most of its ops at few lines."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,30 +69,61 @@ def _cold_start(recording: Recording, rank: int) -> int:
 
 def compilation(recording: Recording, ranks: tuple[int, ...]) -> CompilationMeasures:
     """What was compiled in the whole recording."""
-    sums = [_compiled(recording, rank) for rank in ranks]
+    found = [_compiled(recording, rank) for rank in ranks]
     watched = all("compile" in (recording.rank_info(rank).get("collectors") or {}) for rank in ranks)
     instants = _instants(recording, ranks) if watched else {}
     return CompilationMeasures(
-        count=sum(one[0] for one in sums),
-        ns=sum(one[1] for one in sums),
-        steady_count=sum(one[2] for one in sums),
-        steady_ns=sum(one[3] for one in sums),
+        count=sum(len(one.rows) for one in found),
+        ns=sum(one.total_ns(one.rows) for one in found),
+        steady_count=sum(int(one.steady.sum()) for one in found),
+        steady_ns=sum(one.total_ns(one.rows[one.steady]) for one in found),
         recompiles=_placed(instants, RECOMPILED) if watched else None,
         graph_breaks=_placed(instants, GRAPH_BREAK) if watched else None,
+        places=_compiled_places(recording, found),
     )
 
 
-def _compiled(recording: Recording, rank: int) -> tuple[int, int, int, int]:
-    """Outermost compilations and their time: in all, and of those that begin in a steady step."""
+@dataclass(frozen=True, slots=True, eq=False)
+class _Compiled:
+    """The outermost compilations of a rank, as rows of its timeline, and which of them begin in a steady step."""
+
+    timeline: Timeline
+    rows: Ints
+    steady: Mask
+
+    def total_ns(self, rows: Ints) -> int:
+        """How long some of them took together."""
+        return iv.total(iv.union(iv.intervals(self.timeline.ts[rows], self.timeline.end[rows])))
+
+
+def _compiled(recording: Recording, rank: int) -> _Compiled:
     activity = rank_activity(recording, rank)
     t, causes = activity.timeline, activity.causes
     compiling = causes.cause == CAUSE_CODE["compile"]
     opens = compiling & (causes.context == np.arange(len(t))) & (t.end > t.ts)
     rows = np.flatnonzero(opens & (above(t.parent, nearest(t.parent, opens)) < 0))
     selection = host_selection(recording, rank)
-    inside = rows[selection.holds(t.ts[rows])] if selection.steps else rows[:0]
-    lengths = [iv.total(iv.union(iv.intervals(t.ts[some], t.end[some]))) for some in (rows, inside)]
-    return len(rows), lengths[0], len(inside), lengths[1]
+    steady = selection.holds(t.ts[rows]) if selection.steps else np.zeros(len(rows), dtype=np.bool_)
+    return _Compiled(t, rows, steady)
+
+
+def _compiled_places(recording: Recording, found: list[_Compiled]) -> tuple[CompiledPlace, ...]:
+    """What was compiled where, over all ranks."""
+    sums: dict[tuple[str, str | None, int | None, str | None], tuple[int, int, int]] = {}
+    for one in found:
+        t = one.timeline
+        lines, line = slice_lines(recording, t.rank, one.rows)
+        op = nearest(t.parent, t.is_category("op", "fallback"))[one.rows]
+        named = np.where(op >= 0, op, one.rows)
+        for row, code, steady, name in zip(one.rows.tolist(), line.tolist(), one.steady.tolist(), named, strict=True):
+            place = lines[code] if code >= 0 else None
+            where = (place.file, place.line or None, place.function) if place else (None, None, None)
+            key = (t.name_of(int(name)), *where)
+            count, of_steady, ns = sums.get(key, (0, 0, 0))
+            sums[key] = (count + 1, of_steady + int(steady), ns + int(t.dur[row]))
+    places = [CompiledPlace(key[0], *values, *key[1:]) for key, values in sums.items()]
+    places.sort(key=lambda one: (-one.steady_count, -one.count, -one.ns, one.name, one.file or "", one.line or 0))
+    return tuple(places[:MOST_PLACES])
 
 
 Key = tuple[str, str | None, int | None, str]

@@ -52,7 +52,7 @@ def stall_lines(
         Lines; per stall row an index into them, -1 where no line is known; and per stall row an index into
         ``LINE_SOURCES``, -1 with it.
     """
-    finder = memoized(recording, ("line_finder", rank), lambda: _LineFinder(recording, rank_activity(recording, rank)))
+    finder = line_finder(recording, rank)
     line, source = finder.recorded(rows)
     if finder.may_know_better and len(rows):
         finder.refine(rows, line, source)
@@ -62,8 +62,18 @@ def stall_lines(
     return tuple(finder.lines), line, source
 
 
-class _LineFinder:
-    """Finds the lines of slices and of stretches of the training loop's time, each once."""
+def line_finder(recording: Recording, rank: int) -> LineFinder:
+    """What finds the lines of a rank; set up once per recording."""
+    return memoized(recording, ("line_finder", rank), lambda: LineFinder(recording, rank_activity(recording, rank)))
+
+
+class LineFinder:
+    """Finds the lines of slices and of stretches of the training loop's time, each once.
+
+    Attributes:
+        may_know_better: Whether samples or source text may tell the line that ran, beside what slices say themselves.
+        lines: The lines found so far, which results are indices into.
+    """
 
     def __init__(self, recording: Recording, activity: RankActivity) -> None:
         self._recording, self._activity, self._t = recording, activity, activity.timeline
@@ -84,6 +94,14 @@ class _LineFinder:
         self._number = {place: number for number, place in enumerate(self.lines)}
         self._of_slice: dict[int, Found] = {}
         self._of_time: dict[tuple[int, int], Found] = {}
+
+    def line_of_rows(self, rows: Ints) -> Ints:
+        """Per row of the timeline the line that its stack says, as an index into ``lines``; -1 for none."""
+        return np.append(self._rows.line.astype(np.int64), -1)[rows]
+
+    def durations(self, rows: Ints) -> Ints:
+        """Per row of the timeline how long it is, ns; 0 for -1."""
+        return np.append(self._t.dur, 0)[rows]
 
     def recorded(self, rows: StallRows) -> tuple[Ints, npt.NDArray[np.int8]]:
         """Per row what slices and their stacks say by themselves."""
