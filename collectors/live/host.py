@@ -10,7 +10,7 @@ from pathlib import Path
 from ...profiler.recording.collector import CaptureContext
 
 SYSTEM_EVERY = 5
-"""Numbers of the whole host are read at every so-many-th tick; those of the process at each."""
+"""Numbers of the whole host are read at every so-many-th tick, with ``always`` those of the process as well."""
 
 _READ_BYTES = 1 << 16
 _PAGE = os.sysconf("SC_PAGE_SIZE")
@@ -18,7 +18,7 @@ _CLOCK_TICKS = os.sysconf("SC_CLK_TCK")
 
 
 class HostCollector:
-    """Counters of the process five times a second, of the host once a second."""
+    """Counters of the process five times a second (``always``: once), of the host once a second."""
 
     name = "host"
     details = ("always", "low", "normal", "deep")
@@ -44,8 +44,10 @@ class HostCollector:
 
     def on_tick(self) -> None:
         """Writes the numbers of this moment."""
-        self._process()
-        if self._ticks % SYSTEM_EVERY == 0:
+        is_due = self._ticks % SYSTEM_EVERY == 0
+        if is_due or self._context.detail != "always":
+            self._process()
+        if is_due:
             self._cores()
             self._memory()
             self._network()

@@ -16,9 +16,9 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from .arrow_arrays import numbers_of
 from .layout import TableFile, all_table_files, table_files
 from .parquet_files import ROW_GROUP_ROWS, RUN_GROUP_ROWS, sync_folder, temporary_name, write_parquet
 from .rows import in_order
@@ -79,12 +79,17 @@ def merged(paths: Sequence[Path], table: Table) -> Iterator[pa.Table]:
         pyarrow.ArrowException: A file is damaged.
     """
     if not all(pa.types.is_integer(table.column(name).type) for name in table.order) or not table.order:
-        yield in_order(table, pa.concat_tables([pq.read_table(path, partitioning=None) for path in paths]))
+        yield in_order(table, pa.concat_tables([_read(path) for path in paths]))
         return
     size = max(SMALLEST_BATCH, HELD_ROWS // max(1, len(paths)))
     runs = [_Run(path, table, size) for path in paths]
     while held := [run for run in runs if run.fill()]:
         yield in_order(table, pa.concat_tables(_settled(held)))
+
+
+def _read(path: Path) -> pa.Table:
+    with pq.ParquetFile(path) as file:
+        return file.read()
 
 
 def _settled(runs: Sequence[_Run]) -> list[pa.Table]:
@@ -143,8 +148,7 @@ class _Run:
 
 
 def _key(column: pa.ChunkedArray) -> np.ndarray[Any, np.dtype[np.int64]]:
-    key: np.ndarray[Any, np.dtype[np.int64]] = pc.fill_null(column.cast(pa.int64()), _NULL_KEY).to_numpy()
-    return key
+    return numbers_of(column.cast(pa.int64()), _NULL_KEY)
 
 
 def _merge_into_one(folder: Path, table: Table, files: Sequence[TableFile], group_rows: int) -> None:

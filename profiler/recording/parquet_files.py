@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from .arrow_arrays import array_of_numbers, numbers_of
 from .errors import FormatError
 from .schema import SCHEMA_VERSION, Table
 
@@ -128,15 +129,15 @@ def _with_small_dictionaries(rows: pa.Table) -> pa.Table:
 
 
 def _small_dictionary(column: pa.DictionaryArray) -> pa.DictionaryArray:
-    codes = column.indices.fill_null(-1).to_numpy(zero_copy_only=False)
+    codes = numbers_of(column.indices, -1)
     is_used = np.zeros(len(column.dictionary) + 1, dtype=bool)
     is_used[codes] = True
     is_used[-1] = False
     if is_used[:-1].all():
         return column
     renumbered = np.cumsum(is_used, dtype=np.int32) - 1
-    indices = pa.array(renumbered[codes], mask=codes < 0)
-    return pa.DictionaryArray.from_arrays(indices, column.dictionary.filter(pa.array(is_used[:-1])))
+    indices = array_of_numbers(renumbered[codes], codes >= 0)
+    return pa.DictionaryArray.from_arrays(indices, column.dictionary.filter(array_of_numbers(is_used[:-1])))
 
 
 def _file_schema(table: Table) -> pa.Schema:

@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from .arrow_arrays import array_of, array_of_numbers, numbers_of
 from .errors import CaptureError
 from .schema import Table
 
@@ -60,7 +61,7 @@ def in_order(table: Table, rows: pa.Table) -> pa.Table:
     if rows.num_rows < 2 or not table.order:
         return rows.combine_chunks()
     indices = _sort_indices(table, rows)
-    return rows.combine_chunks() if indices is None else rows.combine_chunks().take(indices)
+    return rows.combine_chunks() if indices is None else rows.combine_chunks().take(array_of_numbers(indices))
 
 
 def is_in_order(table: Table, rows: pa.Table) -> bool:
@@ -75,14 +76,14 @@ def _sort_indices(table: Table, rows: pa.Table) -> np.ndarray[Any, np.dtype[np.i
     """The stable permutation that puts the rows in the table's order; None where they are in order already."""
     keys = [rows.column(name) for name in table.order]
     if all(pa.types.is_integer(key.type) and key.null_count == 0 for key in keys):
-        numbers = [key.to_numpy() for key in keys]
+        numbers = [numbers_of(key) for key in keys]
         if _ascending(numbers):
             return None
         return np.lexsort(numbers[::-1])
     plain = [key.cast(pa.string()) if pa.types.is_dictionary(key.type) else key for key in keys]
     names = [str(position) for position in range(len(plain))]
     order = pc.sort_indices(pa.table(plain, names=names), sort_keys=[(n, "ascending") for n in names])
-    indices: np.ndarray[Any, np.dtype[np.int64]] = order.to_numpy().astype(np.int64)
+    indices: np.ndarray[Any, np.dtype[np.int64]] = numbers_of(order).astype(np.int64)
     return indices
 
 
@@ -105,8 +106,8 @@ def _columns(rows: Rows) -> dict[str, Any]:
 def _cast(table: Table, field: pa.Field, values: Any) -> pa.ChunkedArray | pa.Array:
     try:
         if not isinstance(values, pa.ChunkedArray | pa.Array):
-            plain = field.type.value_type if pa.types.is_dictionary(field.type) else field.type
-            values = pa.array(values) if isinstance(values, np.ndarray) else pa.array(values, plain)
+            is_numeric = isinstance(values, np.ndarray) and values.dtype.kind in "iufb"
+            values = array_of_numbers(values) if is_numeric else array_of(values, field.type)
         if values.type == field.type:
             return values
         if pa.types.is_dictionary(field.type) and not pa.types.is_dictionary(values.type):

@@ -38,7 +38,12 @@ TICK_S = 0.2
 MOST_HOOK_FAILURES = 3
 """A collector one of whose hooks has failed this often is stopped."""
 
-_DRAIN_EVERY = 5
+_DRAIN_EVERY = 50
+"""Rows become parts at every so-many-th tick: converting a few costs as much as converting many."""
+
+_MOST_PENDING = 20_000
+"""Rows that may wait for that; with more they are converted at once."""
+
 _BEAT_EVERY = 25
 _OWN = "session"
 
@@ -308,6 +313,8 @@ class Session:
             for collector in list(self._collectors):
                 self._hook(collector, "on_tick")
             if beats % _DRAIN_EVERY == 0:
+                self._guard.call(_OWN, self._close_parts)
+            elif self.rows.pending_rows() > _MOST_PENDING:
                 self._guard.call(_OWN, self._drain)
             if beats % _BEAT_EVERY == 0:
                 self._guard.call(_OWN, self._beat, {})
@@ -315,6 +322,10 @@ class Session:
     def _drain(self) -> None:
         for table, columns in self.rows.drain():
             self._writer.append(table, columns)
+
+    def _close_parts(self) -> None:
+        self._drain()
+        self._writer.flush()
 
     def _beat(self, fields: dict[str, Any]) -> None:
         self._writer.update(collectors=self._accounts(), steps=self._steps.step, **fields)
