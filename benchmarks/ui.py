@@ -70,12 +70,11 @@ def opening(path: Path) -> dict[str, float]:
     """Opens a recording as the timeline's page does, in this process."""
     from stallscope.profiler.recording.reader import open_recording
     from stallscope.ui.served import Served
-    from stallscope.ui.timeline_meta import TimelineTracks, timeline_meta
+    from stallscope.ui.timeline_meta import timeline_meta
 
     began, cpu = time.perf_counter(), time.process_time()
     served = Served(open_recording(path), path.name)
-    tracks = TimelineTracks(served)
-    json.dumps(timeline_meta(tracks))
+    json.dumps(timeline_meta(served.tracks))
     return {
         "wall_s": time.perf_counter() - began,
         "cpu_s": time.process_time() - cpu,

@@ -26,6 +26,7 @@ _NEEDED = ("dash", "dash_ag_grid", "waitress")
         ("Look at a trace in the browser", "stallscope ui trace.json.gz"),
         ("On a server without a display; the command says how to reach it", "stallscope ui runs/today --no-browser"),
         ("All recordings of a folder in one browser", "stallscope ui runs"),
+        ("A training that is still being recorded", "stallscope ui runs/today"),
     ),
 )
 @sources_argument
@@ -41,7 +42,8 @@ def command(sources: tuple[Path, ...], port: int, host: str, no_browser: bool) -
     """Show recordings in the browser: what to do, the timeline, stalls, memory, source, tables, SQL.
 
     The server listens on this machine only, and serves nothing but the recordings. Several recordings,
-    or a folder of them, are listed first; several trace files of one job are one recording.
+    or a folder of them, are listed first; several trace files of one job are one recording. A recording
+    that is still running can be watched: the page says how it is, and offers what is new.
     """
     _must_have_extra()
     import waitress

@@ -5,17 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlencode
 
 import dash
+import flask
 from dash import Input, Output, dcc, html
 
 from .addresses import VIEWS, address, parsed
 from .data_routes import data_routes
+from .open_recordings import OpenRecordings
 from .scope import named
 from .security import protect
-from .served import Served, labelled
+from .served import Served
 from .sql_queries import csv_route
-from .timeline_meta import TimelineTracks
 from .views import (
     compare,
     dependencies,
@@ -24,6 +26,7 @@ from .views import (
     memory,
     ops,
     overview,
+    run_state,
     selectors,
     source,
     sql,
@@ -70,10 +73,9 @@ def create_app(
     Raises:
         ValueError: There is no recording.
     """
-    served = {one.key: one for one in labelled(recordings)}
+    served = OpenRecordings(recordings)
     if not served:
         raise ValueError("there is no recording to show")
-    tracks = {key: TimelineTracks(one) for key, one in served.items()}
     app = dash.Dash(
         __name__,
         assets_folder=str(ASSETS),
@@ -87,8 +89,9 @@ def create_app(
     app.layout = _shell
     _register_pages(app, served)
     selectors.register(app, served)
-    recording_list.register(app)
-    timeline.register(app, tracks)
+    run_state.register(app, served)
+    recording_list.register(app, served)
+    timeline.register(app, served)
     stalls.register(app, served)
     dependencies.register(app)
     hierarchy.register(app, served)
@@ -96,9 +99,10 @@ def create_app(
     kernels.register(app, served)
     ops.register(app, served)
     sql.register(app, served)
-    app.server.register_blueprint(data_routes(tracks))
+    app.server.register_blueprint(data_routes(served))
     app.server.register_blueprint(csv_route(served))
     protect(app.server, host=host, port=port, script_hashes=app.csp_hashes(), token=token)
+    _name_the_state(app.server, served)
     return app
 
 
@@ -106,35 +110,67 @@ def _shell() -> html.Div:
     return html.Div(
         [
             dcc.Location(id="url", refresh=False),
+            dcc.Store(id="go"),
+            dcc.Store(id="gone"),
             html.Header(id="bar", className="bar"),
+            run_state.strip(),
             html.Main(id="page"),
         ]
     )
 
 
-def _register_pages(app: dash.Dash, served: Mapping[str, Served]) -> None:
-    @app.callback(Output("bar", "children"), Output("page", "children"), Input("url", "search"))
-    def show(search: str | None) -> tuple[Any, Any]:
+def _name_the_state(server: flask.Flask, recordings: OpenRecordings) -> None:
+    """Sends an address that names no state of a recording that grows to the newest one: a page stays with its state."""
+
+    def newest() -> flask.Response | None:
+        asked = flask.request.args.get("recording")
+        if flask.request.path != "/" or asked in recordings or (asked is None and len(recordings) > 1):
+            return None
+        source = recordings.source(asked)
+        if not source.grows:
+            return None
+        query = flask.request.args.to_dict() | {"recording": source.advance().key}
+        return flask.make_response("", 302, {"Location": f"/?{urlencode(query)}"})
+
+    server.before_request(newest)
+
+
+def _register_pages(app: dash.Dash, served: OpenRecordings) -> None:
+    in_browser: Any = app.clientside_callback
+    in_browser(
+        dash.ClientsideFunction("stallscope_page", "go"),
+        Output("gone", "data"),
+        Input("go", "data"),
+        prevent_initial_call=True,
+    )
+
+    @app.callback(
+        Output("bar", "children"), Output("page", "children"), Output("shown", "data"), Input("url", "search")
+    )
+    def show(search: str | None) -> tuple[Any, Any, str | None]:
         query = parsed(search)
         chosen = named(served, query)
         view = query.get("view", "overview" if len(served) == 1 or "recording" in query else _LIST)
         if view == _LIST:
-            return _bar(served, chosen, view, query), recording_list.layout(served, query)
+            return _bar(served, chosen, view, query), recording_list.layout(served, query), None
+        if not chosen.recording.ranks:
+            return _bar(served, chosen, view, query), run_state.nothing_yet(), chosen.key
         view = view if view in _LAYOUTS else "overview"
-        return _bar(served, chosen, view, query), _LAYOUTS[view](chosen, query)
+        return _bar(served, chosen, view, query), _LAYOUTS[view](chosen, query), chosen.key
 
 
-def _bar(served: Mapping[str, Served], chosen: Served, view: str, query: Mapping[str, str]) -> list[Any]:
+def _bar(served: OpenRecordings, chosen: Served, view: str, query: Mapping[str, str]) -> list[Any]:
     links = [
         dcc.Link(label, href=address(name, query), className="view-link chosen" if name == view else "view-link")
         for name, label in VIEWS.items()
     ]
     statuses = {chosen.status(rank) for rank in chosen.recording.ranks}
-    badge = [html.Span(", ".join(sorted(statuses)), className="badge")] if statuses != {"completed"} else []
+    told = statuses == {"completed"} or served.source(chosen.key).grows
+    badge = [] if told else [html.Span(", ".join(sorted(statuses)), className="badge")]
     label: list[Any] = [html.Span(chosen.label, className="label", title=chosen.label)]
     if len(served) > 1:
         others = dcc.Link(f"{len(served)} recordings", href=address(_LIST, query), className="chip")
         label = [html.Span(className="label"), others] if view == _LIST else [*label, others]
     brand = html.Span("stallscope", className="brand")
-    scope = [] if view == _LIST else [*badge, *selectors.selectors(chosen, query)]
+    scope = [] if view == _LIST or not chosen.recording.ranks else [*badge, *selectors.selectors(chosen, query)]
     return [brand, html.Nav(links, className="views"), *label, *scope]

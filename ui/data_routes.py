@@ -6,6 +6,7 @@ of the recording.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -16,7 +17,8 @@ from ..analysis.tile_index import TileIndex
 from ..analysis.tiles import HIGHEST_LEVEL, encode, tile
 from .picked import picked_piece, picked_slice
 from .served import Served
-from .timeline_meta import TimelineTracks, timeline_meta
+from .timeline_meta import timeline_meta
+from .timeline_tracks import TimelineTracks
 
 NAMES_IN_BLOCK = 1024
 """As BLOCK in ui/timeline/src/names.js."""
@@ -27,7 +29,7 @@ MOST_TRACKS = 512
 _HIGHEST = (1 << 53) - 1
 
 
-def data_routes(tracks: dict[str, TimelineTracks]) -> flask.Blueprint:
+def data_routes(recordings: Mapping[str, Served]) -> flask.Blueprint:
     """The routes for recordings by their keys; below ``rank/N`` the same, with ``meta`` of that rank alone."""
     blueprint = flask.Blueprint("data", __name__, url_prefix="/data/<key>")
     answers = {
@@ -41,11 +43,12 @@ def data_routes(tracks: dict[str, TimelineTracks]) -> flask.Blueprint:
     for name, answer in answers.items():
 
         def view(key: str, rank: int | None = None, answer: Any = answer) -> flask.Response:
-            if key not in tracks:
+            served = recordings.get(key)
+            if served is None:
                 flask.abort(404, "there is no such recording")
-            if rank is not None and rank not in tracks[key].served.recording.ranks:
+            if rank is not None and rank not in served.recording.ranks:
                 flask.abort(404, f"the recording has no rank {rank}")
-            response: flask.Response = _meta(tracks[key], rank) if answer is _meta else answer(tracks[key])
+            response: flask.Response = _meta(served.tracks, rank) if answer is _meta else answer(served.tracks)
             response.headers["Cache-Control"] = "no-store"
             return response
 

@@ -9,7 +9,8 @@ from ..analysis.slice_facts import slice_facts, stall_facts
 from ..analysis.slice_search import entries_of_slices
 from ..analysis.tile_index import TileIndex
 from ..profiler.recording.categories import CATEGORIES
-from .timeline_meta import TimelineTracks, band_label
+from .timeline_meta import band_label
+from .timeline_tracks import TimelineTracks
 
 MOST_ARROWS = 100
 """A graph launch has hundreds of kernels: more arrows than this are a blot, not an answer."""

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TypeVar
+from typing import TYPE_CHECKING
 
 from .served import Served
 
+if TYPE_CHECKING:
+    from .open_recordings import OpenRecordings
+
 Query = Mapping[str, str]
-Found = TypeVar("Found")
 
 
-def named(recordings: Mapping[str, Found], query: Query) -> Found:
-    """What there is of the recording that an address names; of the first where it names none that is open."""
-    return recordings.get(query.get("recording", "")) or next(iter(recordings.values()))
+def named(recordings: OpenRecordings, query: Query) -> Served:
+    """The recording that an address names; the first where it names none that is open."""
+    return recordings.shown(query.get("recording"))
 
 
 def chosen_ranks(served: Served, query: Query) -> tuple[int, ...]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -14,6 +15,7 @@ from ..analysis.step_breakdown import step_breakdown
 from ..analysis.tile_index import TileIndex, tile_index
 from ..analysis.timeline import memoized
 from ..analysis.timeline_outline import TimelineOutline, timeline_outline
+from .timeline_tracks import TimelineTracks
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -30,17 +32,22 @@ class Served:
         label: What people call it.
         lock: Held while something is worked out, so that two requests do not do it at once.
         beside: The recordings that are served with it, itself among them, by their keys.
+        family: The same for every state in which a recording that grows was opened.
+        apart: Tells it from others that hold the same, as all do that have just begun; "" where they may be one.
     """
 
     recording: Recording
     label: str
     lock: threading.RLock = field(default_factory=threading.RLock)
-    beside: dict[str, Served] = field(default_factory=dict, repr=False)
+    beside: Mapping[str, Served] = field(default_factory=dict, repr=False)
+    family: str = ""
+    apart: str = ""
 
     @cached_property
     def key(self) -> str:
         """Its name in addresses: the beginning of its fingerprint, so that no address means two recordings."""
-        return self.recording.fingerprint[:16]
+        held = self.recording.fingerprint
+        return hashlib.sha256(f"{held} {self.apart}".encode()).hexdigest()[:16] if self.apart else held[:16]
 
     @cached_property
     def index(self) -> TileIndex:
@@ -72,6 +79,11 @@ class Served:
             return memoized(self.recording, "ui_breakdown", lambda: step_breakdown(self.recording))
 
     @cached_property
+    def tracks(self) -> TimelineTracks:
+        """The numbers of its tracks in the browser."""
+        return TimelineTracks(self)
+
+    @cached_property
     def extent(self) -> tuple[int, int]:
         """The first start and the last end of all slices and steps, ns: what times in the browser count from."""
         index = self.index
@@ -95,12 +107,3 @@ class Served:
     def rank_of(self, asked: Any) -> int | None:
         """The rank that an address asks for; None where it names none that the recording has."""
         return int(asked) if str(asked).isdecimal() and int(asked) in self.recording.ranks else None
-
-
-def labelled(recordings: Sequence[tuple[Recording, str]]) -> tuple[Served, ...]:
-    """The recordings under their labels, each once."""
-    found: dict[str, Served] = {}
-    for recording, label in recordings:
-        served = Served(recording, label, beside=found)
-        found.setdefault(served.key, served)
-    return tuple(found.values())

@@ -65,10 +65,11 @@ def csv_route(served: Mapping[str, Served]) -> flask.Blueprint:
 
     @blueprint.get("/query.csv")
     def query_csv(key: str) -> flask.Response:
-        if key not in served:
+        asked = served.get(key)
+        if asked is None:
             flask.abort(404, "there is no such recording")
         try:
-            result, _ = run(served[key].recording, flask.request.args.get("sql", ""), CSV_ROW_LIMIT)
+            result, _ = run(asked.recording, flask.request.args.get("sql", ""), CSV_ROW_LIMIT)
         except StallscopeError as error:
             flask.abort(400, error.message)
         response = flask.Response(as_csv(result), mimetype="text/csv")

@@ -19,6 +19,7 @@ class StallscopeTimeline(OwnComponent):
         command: What to do once: {pick, band, fit}, {view: [start, end]}, {showAll: true} or {step: 1 or -1}.
         mirror: Whether the tracks stand upside down, so that two timelines meet in the middle.
         linked: ``{id, shift}`` of another timeline that moves along, ``shift`` ns later in its own time.
+        remember: A name: how the tracks are arranged is the same again where one with this name is shown next.
         searches: How often the user asked for a search; rises by one each time.
     """
 
@@ -26,4 +27,7 @@ class StallscopeTimeline(OwnComponent):
     _base_nodes: list[str] = ["children"]  # noqa: RUF012
     _namespace = "stallscope_timeline"
     _type = "StallscopeTimeline"
-    _properties = ("id", "api", "view", "picked", "area", "theme", "filter", "command", "searches", "mirror", "linked")
+    _properties = (
+        "id", "api", "view", "picked", "area", "theme", "filter", "command", "searches", "mirror", "linked",
+        "remember",
+    )  # fmt: skip

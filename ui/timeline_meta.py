@@ -1,55 +1,21 @@
-"""What the timeline shows before any slice: the tree of ranks, devices and threads, steps, counters, what is missing.
-
-Tracks are numbered for the browser: first those of the tile index, then the devices' bands, then counters.
-"""
+"""What the timeline shows before any slice: the tree of ranks, devices and threads, steps, counters, and losses."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from ..analysis.causes import CAUSE_NAMES
-from ..analysis.counter_bins import CounterSeries, counter_series
 from ..analysis.device_bands import BAND_CODES, BandTrack
 from ..analysis.steps import StepCut
 from ..profiler.recording.categories import CATEGORIES
-from .served import Served
+from .timeline_tracks import TimelineTracks
 
 Node = dict[str, Any]
 
 OPEN_RANKS = 2
 """Of more ranks than this the host's threads are closed at first."""
-
-
-@dataclass(frozen=True, eq=False)
-class TimelineTracks:
-    """Which number means what."""
-
-    served: Served
-
-    @property
-    def first_band(self) -> int:
-        """The number of the first band."""
-        return len(self.served.index.tracks)
-
-    @property
-    def first_counter(self) -> int:
-        """The number of the first counter."""
-        return self.first_band + len(self.served.bands.devices)
-
-    @cached_property
-    def counters(self) -> tuple[CounterSeries, ...]:
-        """The counters, in the order of their numbers."""
-        with self.served.lock:
-            return counter_series(self.served.recording)
-
-    @cached_property
-    def number_of_track(self) -> dict[int, int]:
-        """The number of each ``track_id``."""
-        return {track.track_id: number for number, track in enumerate(self.served.index.tracks)}
 
 
 _MOST_OVERVIEW = 8

@@ -20,6 +20,7 @@ from stallscope.analysis.recording_facts import recording_facts
 from stallscope.profiler.recording.errors import UsageError
 from stallscope.profiler.recording.reader import Recording
 from stallscope.ui.app import _LAYOUTS
+from stallscope.ui.open_recordings import OpenRecordings
 from stallscope.ui.scope import chosen_rank, chosen_ranks, chosen_step, step_window
 from stallscope.ui.served import Served
 from stallscope.ui.sql_queries import as_csv, run
@@ -72,7 +73,7 @@ def test_scope_is_what_the_recording_has(with_memory: Recording) -> None:
 def test_the_list_says_what_each_recording_is(tmp_path: Path, with_memory: Recording) -> None:
     other = TraceBuilder()
     other.slice(other.thread(), "lonely", "op", 0, 1000)
-    served = {one.key: one for one in (Served(with_memory, HOSTILE), Served(other.write(tmp_path / "other"), "other"))}
+    served = OpenRecordings([(with_memory, HOSTILE), (other.write(tmp_path / "other"), "other")])
     assert HOSTILE in json.dumps([row["label"] for row in json.loads(shown(recordings.layout(served, {})))["props"][
         "children"][1]["props"]["children"][-1]["props"]["rowData"]]).replace('\\"', '"')  # fmt: skip
     facts = recording_facts(with_memory)

@@ -40,6 +40,21 @@ window.dash_clientside.stallscope_page = {
     return window.dash_clientside.no_update;
   },
 
+  /** Goes to another address of the page, as a link does. */
+  go: (query) => {
+    if (query && query !== window.location.search) {
+      window.history.pushState({}, "", query);
+      window.dispatchEvent(new CustomEvent("_dashprivate_pushstate"));
+    }
+    return window.dash_clientside.no_update;
+  },
+
+  /** Asks for the newest state of a recording that grows, to show in it what the address bar shows now. */
+  ask_newer: (clicks) => {
+    const { no_update } = window.dash_clientside;
+    return clicks ? [{ search: window.location.search, clicks }, "Opening…", true] : [no_update, no_update, no_update];
+  },
+
   focus_search: (searches) => {
     if (searches) document.getElementById("search")?.focus();
     return window.dash_clientside.no_update;

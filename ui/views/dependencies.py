@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import dash
-from dash import Input, Output, State, dcc, html
+from dash import Input, State, dcc, html
 
 from ...analysis.dependency_chain import ChainArrow, ChainSlice, DependencyChain, dependency_chain
 from ...analysis.slice_facts import longest_stall, stall_facts
@@ -17,7 +17,7 @@ from ..graph_component import StallscopeGraph
 from ..scope import Query, chosen_rank, chosen_step
 from ..served import Served
 from ..wording import duration
-from .parts import section, table
+from .parts import leads, section, table
 
 KINDS = {
     "launch": "launched by",
@@ -75,7 +75,7 @@ def register(app: dash.Dash) -> None:
     """Moves the graph to the slice that was chosen in it."""
 
     @app.callback(
-        Output("url", "search", allow_duplicate=True),
+        leads(),
         Input("chain", "chosen"),
         State("url", "search"),
         prevent_initial_call=True,

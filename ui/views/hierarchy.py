@@ -14,12 +14,11 @@ from ...analysis.source_position import python_line
 from ...analysis.timeline import memoized
 from ..addresses import address, parsed
 from ..icicle_component import StallscopeIcicle
+from ..open_recordings import OpenRecordings
 from ..scope import Query, chosen_rank, chosen_step, named
 from ..served import Served
 from ..wording import duration, share
 from .parts import facts, section, table
-
-Finder = Mapping[str, Served]
 
 MOST_NODES = 8_000
 """How many nodes are drawn: smaller ones would be thinner than a pixel until one zooms far in."""
@@ -73,7 +72,7 @@ def layout(served: Served, query: Query) -> html.Div:
     )
 
 
-def register(app: dash.Dash, recordings: Finder) -> None:
+def register(app: dash.Dash, recordings: OpenRecordings) -> None:
     """Says what is known of the node that was chosen."""
 
     @app.callback(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import cast
 
 import dash
@@ -12,6 +11,7 @@ from dash import html
 from ...analysis.kernels import KernelKey, kernels
 from ...analysis.longest_slice import longest_of_kernel
 from ...analysis.timeline import memoized
+from ..open_recordings import OpenRecordings
 from ..scope import Query, chosen_rank, chosen_step
 from ..served import Served
 from ..wording import duration
@@ -83,7 +83,7 @@ def layout(served: Served, query: Query) -> html.Div:
     )
 
 
-def register(app: dash.Dash, recordings: Mapping[str, Served]) -> None:
+def register(app: dash.Dash, recordings: OpenRecordings) -> None:
     """Opens the timeline at the longest piece of the row that was chosen; filters the rows."""
     filter_rows(app, "kernel-grid")
     open_chosen_row(app, recordings, "kernel-grid", "slice", _longest)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any, cast
 
 import dash
 import pandas as pd
-from dash import Input, Output, State, dcc, html
+from dash import Input, State, dcc, html
 
 from ...analysis.copies import copies
 from ...analysis.memory import DeviceMemory, memory_peaks
@@ -15,12 +14,13 @@ from ...analysis.memory_curve import memory_curve, peak_within
 from ...analysis.memory_growth import memory_growth, memory_steps
 from ...analysis.memory_holders import BEFORE, HolderKind, holder_of, live_blocks, memory_holders
 from ..addresses import address, parsed
+from ..open_recordings import OpenRecordings
 from ..scope import Query, chosen_rank, chosen_step, step_window
 from ..served import Served
 from ..timeline_meta import device_label
 from ..wording import duration, place, share, size
 from .memory_figures import curve_figure, steps_figure
-from .parts import count_column, duration_column, grid, records, section, share_column, size_column, table
+from .parts import count_column, duration_column, grid, leads, records, section, share_column, size_column, table
 
 HOLDERS = {"op": "op", "root_op": "outermost op", "module": "module", "line": "line"}
 """By what the holders are grouped, by the name that addresses use."""
@@ -65,7 +65,7 @@ def layout(served: Served, query: Query) -> html.Div:
     return html.Div(parts, className="page")
 
 
-def register(app: dash.Dash, recordings: Mapping[str, Served]) -> None:
+def register(app: dash.Dash, recordings: OpenRecordings) -> None:
     """A click on the curve chooses the moment, a row of the holders their blocks, a block its place on the timeline."""
 
     def go(search: str, view: str, **values: Any) -> str:
@@ -74,7 +74,7 @@ def register(app: dash.Dash, recordings: Mapping[str, Served]) -> None:
         return address(view, query, **(kept | values))
 
     @app.callback(
-        Output("url", "search", allow_duplicate=True),
+        leads(),
         Input("memory-curve", "clickData"),
         State("url", "search"),
         prevent_initial_call=True,
@@ -84,7 +84,7 @@ def register(app: dash.Dash, recordings: Mapping[str, Served]) -> None:
         return dash.no_update if point is None else go(search, "memory", at=int(point["customdata"]))
 
     @app.callback(
-        Output("url", "search", allow_duplicate=True),
+        leads(),
         Input("holder-grid", "selectedRows"),
         State("url", "search"),
         prevent_initial_call=True,
@@ -93,7 +93,7 @@ def register(app: dash.Dash, recordings: Mapping[str, Served]) -> None:
         return go(search, "memory", holder=selected[0]["holder"]) if selected else dash.no_update
 
     @app.callback(
-        Output("url", "search", allow_duplicate=True),
+        leads(),
         Input("block-grid", "selectedRows"),
         State("url", "search"),
         prevent_initial_call=True,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import cast
 
 import dash
@@ -14,6 +13,7 @@ from ...analysis.ops import OpKey, ops
 from ...analysis.slice_facts import all_stalls
 from ...analysis.stalls import stalls
 from ...analysis.timeline import memoized
+from ..open_recordings import OpenRecordings
 from ..scope import Query, chosen_rank, chosen_step
 from ..served import Served
 from ..wording import duration
@@ -78,7 +78,7 @@ def layout(served: Served, query: Query) -> html.Div:
     )
 
 
-def register(app: dash.Dash, recordings: Mapping[str, Served]) -> None:
+def register(app: dash.Dash, recordings: OpenRecordings) -> None:
     """Opens the timeline at the longest call of the row that was chosen; filters the rows."""
     filter_rows(app, "op-grid")
     open_chosen_row(app, recordings, "op-grid", "slice", _longest)

@@ -22,6 +22,15 @@ _GRID_THEME = (
 )
 
 
+def leads() -> Output:
+    """The output of a callback that leads elsewhere: the query of an address of this application.
+
+    The browser follows it (``go`` in ui/assets/stallscope_page.js). A ``dcc.Location`` is no such output: it puts its
+    own address back over what the page has written into the address bar, as soon as the callback is called.
+    """
+    return Output("go", "data", allow_duplicate=True)
+
+
 def section(title: str, *children: Any, note: str = "") -> html.Section:
     """A part of a page under a title."""
     head = [html.H2(title)] + ([html.P(note, className="note")] if note else [])
@@ -73,8 +82,14 @@ def swatch(code: str) -> html.Span:
     return html.Span([mark, code.replace("_", " ")], className="swatched")
 
 
-def grid(id: str, columns: Sequence[dict[str, Any]], rows: Sequence[dict[str, Any]], *, height: str) -> dag.AgGrid:
-    """A table to sort and filter; ``selectedRows`` is the row that was clicked."""
+def grid(
+    id: str, columns: Sequence[dict[str, Any]], rows: Sequence[dict[str, Any]], *, height: str, row_id: str = ""
+) -> dag.AgGrid:
+    """A table to sort and filter; ``selectedRows`` is the row that was clicked.
+
+    With ``row_id``, an expression such as ``params.data.name``, a row stays the same when its values change.
+    """
+    known = {"getRowId": row_id} if row_id else {}
     return dag.AgGrid(
         id=id,
         columnDefs=list(columns),
@@ -90,6 +105,7 @@ def grid(id: str, columns: Sequence[dict[str, Any]], rows: Sequence[dict[str, An
         },
         style={"height": height},
         className="grid",
+        **known,
     )
 
 

@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import dash
-from dash import Input, Output, html
+from dash import Input, Output, dcc, html
 
 from ...analysis.recording_facts import recording_facts
 from ..addresses import address
-from ..served import Served
-from .parts import count_column, duration_column, filter_field, filter_rows, grid, name_column, section
+from ..open_recordings import OpenRecordings, Source
+from .parts import count_column, duration_column, filter_field, filter_rows, grid, leads, name_column, section
+from .run_state import POLL_MS, age_text, statuses_text
 
 _COLUMNS = (
     name_column("label", "recording", flex=2, minWidth=240),
     {"field": "started", "headerName": "started (UTC)", "width": 150},
-    {"field": "status", "headerName": "status", "width": 150, "tooltipField": "status"},
+    {"field": "status", "headerName": "status", "width": 215, "tooltipField": "status"},
     {"field": "ranks", "headerName": "ranks", "width": 90, "type": "rightAligned", "suppressHeaderFilterButton": True},
     count_column("steps", "steps"),
     duration_column("step_ns", "step, median", width=115),
@@ -25,48 +27,71 @@ _COLUMNS = (
 )
 
 
-def layout(recordings: Mapping[str, Served], query: Mapping[str, str]) -> html.Div:
-    """The list; of each recording only its small tables are read."""
-    rows = [_row(one) for one in recordings.values()]
-    table = grid("recording-grid", _COLUMNS, rows, height="calc(100vh - 215px)")
+def layout(recordings: OpenRecordings, query: Mapping[str, str]) -> html.Div:
+    """The list; of each recording only its small tables are read. What is running is looked up every few seconds."""
+    rows = _rows(recordings)
+    table = grid("recording-grid", _COLUMNS, rows, height="calc(100vh - 215px)", row_id="params.data.name")
+    watch = dcc.Interval(id="watch-list", interval=POLL_MS, disabled=not _any_runs(recordings))
     note = "Choose one to open it. The step is the host’s, without preparation and warm-up where they are known."
     return html.Div(
         [
             html.Div(html.H1(f"{len(rows)} recordings"), className="verdict"),
-            section("Recordings", html.Div(filter_field(query), className="above"), table, note=note),
+            section("Recordings", html.Div(filter_field(query), className="above"), watch, table, note=note),
         ],
         className="page",
     )
 
 
-def register(app: dash.Dash) -> None:
-    """Opens the overview of the row that was chosen; filters the rows."""
+def register(app: dash.Dash, recordings: OpenRecordings) -> None:
+    """Opens the overview of the row that was chosen, as it is by then; filters the rows; follows what is running."""
     filter_rows(app, "recording-grid")
 
     @app.callback(
-        Output("url", "search", allow_duplicate=True),
+        Output("recording-grid", "rowData"),
+        Output("watch-list", "disabled"),
+        Input("watch-list", "n_intervals"),
+        prevent_initial_call=True,
+    )
+    def follow(turns: int | None) -> Any:
+        return (_rows(recordings), not _any_runs(recordings)) if turns else (dash.no_update, dash.no_update)
+
+    @app.callback(
+        leads(),
         Input("recording-grid", "selectedRows"),
         prevent_initial_call=True,
     )
     def open_recording(selected: list[dict[str, Any]] | None) -> Any:
-        return address("overview", recording=selected[0]["key"]) if selected else dash.no_update
+        if not selected:
+            return dash.no_update
+        return address("overview", recording=recordings.source(selected[0]["name"]).advance().key)
 
 
-def _row(served: Served) -> dict[str, Any]:
-    with served.lock:
-        facts = recording_facts(served.recording)
+def _rows(recordings: OpenRecordings) -> list[dict[str, Any]]:
+    return [_row(source) for source in recordings.sources]
+
+
+def _any_runs(recordings: OpenRecordings) -> bool:
+    found = [source.news() for source in recordings.sources]
+    return any(news is not None and news.running for news in found)
+
+
+def _row(source: Source) -> dict[str, Any]:
+    news, served = source.news(), source.latest
+    if news is None:
+        with served.lock:
+            facts = recording_facts(served.recording)
+    else:
+        facts = replace(news.facts, statuses=news.statuses)
     started = None
     if facts.started_ns is not None:
         at = datetime.datetime.fromtimestamp(facts.started_ns // 1_000_000_000, tz=datetime.UTC)
         started = f"{at:%Y-%m-%d %H:%M}"
     several = facts.world_size is not None and facts.world_size != facts.ranks
     return {
-        "key": served.key,
-        "label": served.label,
+        "name": source.name,
+        "label": source.label,
         "started": started or "–",
-        "status": ", ".join(
-            status if facts.ranks == 1 else f"{status} ({count})" for status, count in sorted(facts.statuses.items())
-        ),
+        "status": statuses_text(facts.statuses) + (f", {age_text(news)}" if news and news.running else ""),
         "ranks": f"{facts.ranks} of {facts.world_size}" if several else str(facts.ranks),
         "steps": facts.steps,
         "step_ns": facts.step_median_ns,

@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 import dash
-from dash import Input, Output, State
+from dash import Input, State
 
 from ..addresses import address, parsed
+from ..open_recordings import OpenRecordings
 from ..scope import Query, named
 from ..served import Served
+from .parts import leads
 
 Row = dict[str, Any]
 
 
 def open_chosen_row(
     app: dash.Dash,
-    recordings: Mapping[str, Served],
+    recordings: OpenRecordings,
     grid_id: str,
     kind: str,
     number_of: Callable[[Served, Query, Row], int | None],
@@ -33,7 +35,7 @@ def open_chosen_row(
     """
 
     @app.callback(
-        Output("url", "search", allow_duplicate=True),
+        leads(),
         Input(grid_id, "selectedRows"),
         State("url", "search"),
         prevent_initial_call=True,

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import dash
-from dash import Input, Output, State, dcc, html
+from dash import Input, State, dcc, html
 
 from ..addresses import address, parsed
+from ..open_recordings import OpenRecordings
 from ..scope import Query, chosen_step, named, step_numbers
 from ..served import Served
+from .parts import leads
 
 _OF_A_MOMENT = frozenset({"rank", "step", "start", "end", "slice", "stall", "line", "at"})
 """What an address says that no longer holds when another rank or step is chosen."""
@@ -28,11 +29,11 @@ def selectors(served: Served, query: Query) -> list[Any]:
     ]
 
 
-def register(app: dash.Dash, recordings: Mapping[str, Served]) -> None:
+def register(app: dash.Dash, recordings: OpenRecordings) -> None:
     """Goes to the same page with the rank and step that were chosen."""
 
     @app.callback(
-        Output("url", "search", allow_duplicate=True),
+        leads(),
         Input("scope-rank", "value"),
         Input("scope-step", "value"),
         State("url", "search"),

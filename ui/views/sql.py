@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 from urllib.parse import urlencode
 
@@ -13,10 +12,11 @@ from dash import Input, Output, State, dcc, html
 from ...profiler.recording.errors import StallscopeError
 from ...profiler.recording.schema import TABLES
 from ..addresses import address, parsed
+from ..open_recordings import OpenRecordings
 from ..scope import Query, named
 from ..served import Served
 from ..sql_queries import CSV_ROW_LIMIT, MOST_TEXT, ROW_LIMITS, TIMEOUT_S, plain_column, run
-from .parts import grid, section
+from .parts import grid, leads, section
 
 EXAMPLES: dict[str, str] = {
     "Longest device work": "select slice_id, name, dur, bytes\nfrom slices\nwhere category in "
@@ -84,7 +84,7 @@ def layout(served: Served, query: Query) -> html.Div:
     )
 
 
-def register(app: dash.Dash, recordings: Mapping[str, Served]) -> None:
+def register(app: dash.Dash, recordings: OpenRecordings) -> None:
     """Runs what the address says; writes what the user typed into the address; opens the timeline at a row's slice."""
 
     def chosen(search: str) -> Served:
@@ -96,7 +96,7 @@ def register(app: dash.Dash, recordings: Mapping[str, Served]) -> None:
         return _result(chosen(search), text, int(asked["limit"])) if text.strip() else None
 
     @app.callback(
-        Output("url", "search", allow_duplicate=True),
+        leads(),
         Input("sql-run", "n_clicks"),
         State("sql-text", "value"),
         State("sql-limit", "value"),
@@ -107,7 +107,7 @@ def register(app: dash.Dash, recordings: Mapping[str, Served]) -> None:
         return address("sql", parsed(search), sql=text or "", limit=limit) if clicks else dash.no_update
 
     @app.callback(
-        Output("url", "search", allow_duplicate=True),
+        leads(),
         Input("sql-grid", "selectedRows"),
         State("url", "search"),
         prevent_initial_call=True,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import dash
@@ -14,14 +14,13 @@ from ...analysis.slice_facts import longest_stall
 from ...analysis.stall_groups import By, stall_groups
 from ...analysis.timeline import memoized
 from ..addresses import address
+from ..open_recordings import OpenRecordings
 from ..scope import Query, chosen_ranks, chosen_step
 from ..served import Served
 from ..timeline_meta import device_label
 from ..wording import duration, place, share
 from .parts import count_column, duration_column, grid, section, share_column, swatch, table
 from .row_jump import Row, open_chosen_row
-
-Finder = Mapping[str, Served]
 
 _COLUMNS: Sequence[dict[str, Any]] = (
     {"field": "rank", "headerName": "rank", "width": 75},
@@ -59,7 +58,7 @@ def layout(served: Served, query: Query) -> html.Div:
     )
 
 
-def register(app: dash.Dash, recordings: Finder) -> None:
+def register(app: dash.Dash, recordings: OpenRecordings) -> None:
     """Opens the timeline at the longest stall of the row that was chosen."""
     open_chosen_row(app, recordings, "stall-grid", "stall", _longest)
 

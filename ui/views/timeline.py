@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import dash
@@ -12,16 +11,15 @@ from dash import ALL, Input, Output, State, dcc, html
 from ...analysis.area_statistics import area_histogram, area_states, area_statistics
 from ...analysis.slice_search import entry_of_slice, search_slices
 from ..addresses import parsed
+from ..open_recordings import OpenRecordings
 from ..scope import Query, named, step_window
 from ..served import Served
 from ..timeline_component import StallscopeTimeline
-from ..timeline_meta import TimelineTracks
+from ..timeline_tracks import TimelineTracks
 from ..wording import duration, share
 from .details import details_of, nothing_picked
 from .parts import count_column, duration_column, grid, records, swatch, table
 from .source import longest_stall_of_line
-
-Finder = Mapping[str, TimelineTracks]
 
 _MOST_FOUND = 200
 _MOST_AREA_ROWS = 500
@@ -69,7 +67,9 @@ def layout(served: Served, query: Query) -> html.Div:
                 ],
                 className="tools",
             ),
-            StallscopeTimeline("timeline", api=data, command=command, searches=0, **start),
+            StallscopeTimeline(
+                "timeline", api=data, command=command, searches=0, remember=f"{served.family}/{rank}", **start
+            ),
             html.Div(
                 [
                     html.Div(nothing_picked(), id="details", className="pane"),
@@ -107,11 +107,11 @@ def shown(served: Served, query: Query) -> tuple[list[int] | None, dict[str, Any
     return view or [max(0, first - room), min(span, last + room)], {"pick": entry, "band": stall is not None}
 
 
-def register(app: dash.Dash, tracks: Finder) -> None:
+def register(app: dash.Dash, recordings: OpenRecordings) -> None:
     """The answers to picks, areas, searches and filters."""
 
     def chosen(search: str | None) -> TimelineTracks:
-        return named(tracks, parsed(search))
+        return named(recordings, parsed(search)).tracks
 
     @app.callback(
         Output("details", "children"), Input("timeline", "picked"), State("url", "search"), prevent_initial_call=True

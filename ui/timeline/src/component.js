@@ -7,6 +7,9 @@ import { Timeline } from "./timeline.js";
 
 const { React } = window;
 
+/** How the tracks were arranged on the timeline that had a name, as long as the page is open. */
+const arrangements = new Map();
+
 class StallscopeTimeline extends React.Component {
   constructor(props) {
     super(props);
@@ -15,7 +18,7 @@ class StallscopeTimeline extends React.Component {
 
   componentDidMount() {
     const emit = (values) => this.props.setProps?.(values);
-    const options = { mirror: this.props.mirror, slack: Boolean(this.props.linked) };
+    const options = { mirror: this.props.mirror, slack: Boolean(this.props.linked), arrangement: arrangements.get(this.props.remember) };
     this.timeline = new Timeline(this.place.current, api(this.props.api), {
       move: (start, end) => this.moveLinked(start, end),
       view: (start, end) => {
@@ -75,6 +78,8 @@ class StallscopeTimeline extends React.Component {
 
   componentWillUnmount() {
     this.system?.removeEventListener("change", this.followSystem);
+    const arrangement = this.props.remember && this.timeline.arrangement();
+    if (arrangement) arrangements.set(this.props.remember, arrangement);
     this.timeline.destroy();
   }
 

@@ -73,6 +73,22 @@ export class Rows {
     return text.includes(wanted) || (node.children ?? []).some((child) => this.matches(child));
   }
 
+  /** What the user did to the rows, for `arrange`. */
+  arrangement() {
+    const { collapsed, squeezed, hidden, pinned, order } = this;
+    return {
+      known: new Set(this.byKey.keys()), collapsed: new Set(collapsed), squeezed: new Set(squeezed), hidden: new Set(hidden),
+      pinned: [...pinned], order: new Map(order),
+    };
+  }
+
+  /** Does to the rows what was done to those of another tree; rows that that one did not have stay as they are. */
+  arrange({ known, collapsed, squeezed, hidden, pinned, order }) {
+    const fresh = [...this.collapsed].filter((key) => !known.has(key));
+    Object.assign(this, { collapsed: new Set([...collapsed, ...fresh]), squeezed, hidden, pinned, order });
+    this.lay();
+  }
+
   toggle(key) {
     const node = this.byKey.get(key)?.node;
     if (!node) return;

@@ -24,7 +24,8 @@ export class Timeline {
    *   slice(ref), near(ref, way): see api.js.
    * @param {object} on Callbacks: move(start, end) while the user moves, view(start, end) where that ends, pick(slice),
    *   area(area), search(), ready().
-   * @param {object} options mirror: the last track first, from the bottom; slack: may be moved past its ends.
+   * @param {object} options mirror: the last track first, from the bottom; slack: may be moved past its ends;
+   *   arrangement: what another one's arrangement() was.
    */
   constructor(element, source, on, theme, options = {}) {
     this.element = element;
@@ -66,8 +67,10 @@ export class Timeline {
     state.meta = meta;
     state.view = new View(meta.span, this.options.slack ? meta.span : 0);
     state.rows = new Rows(this.options.mirror ? mirrored(meta.tree) : meta.tree);
+    if (this.options.arrangement) state.rows.arrange(this.options.arrangement);
     this.resize();
     if (this.options.mirror) this.scrollBy(Infinity);
+    else if (this.options.arrangement) this.scrollBy(this.options.arrangement.scroll);
     if (this.wanted) this.setView(...this.wanted);
     this.invalidate();
   }
@@ -397,6 +400,11 @@ export class Timeline {
     if (!row) return;
     state.rows.move(row.node.key, by);
     this.scrollBy(0);
+  }
+
+  /** How the rows are arranged and scrolled, for another timeline's option of this name; null where nothing is loaded. */
+  arrangement() {
+    return this.state.meta ? { ...this.state.rows.arrangement(), scroll: this.state.scroll } : null;
   }
 
   showAll() {
