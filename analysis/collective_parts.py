@@ -90,6 +90,8 @@ def _parts(recording: Recording) -> CollectiveParts:
     # With device parts of a kind and group in the recording, a call without one says nothing about the transfer.
     key = kind * (len(groups) + 1) + group
     has_device = np.isin(key, key[times["on_device"] == 1])
+    # Nor does one whose group is not known beside device parts of its kind: it may be the same collective, told twice.
+    has_device |= (group == 0) & np.isin(kind, kind[times["on_device"] == 1])
     kept = np.flatnonzero((times["found"] == 1) & ((times["on_device"] == 1) | ~has_device))
     kept = kept[np.lexsort((columns["device_slice_id"][kept], times["ts"][kept], columns["rank"][kept]))]
     columns = {name: values[kept] for name, values in columns.items()}

@@ -2,8 +2,9 @@
 
 A collective's kernel runs on a rank from the moment that rank arrives. Until the last rank has arrived nothing can be
 finished, so that time is ``wait_for_peer``; what is left is ``transfer``. Stamps of different ranks are compared on
-aligned clocks (``clocks``), whose error is stated; a number that is less than four times its error is withheld. Host
-calls of ranks that are known to have run on one host need no alignment: their stamps are of one clock.
+aligned clocks (``clocks``), whose error is stated; a number that is less than four times its error is withheld. Ranks
+that are known to have run on one host need no alignment: their stamps are of one clock. Where that clock had to be
+carried over to devices, the error is what the ends of their parts typically differ by.
 """
 
 from __future__ import annotations
@@ -100,13 +101,13 @@ def peer_waits(recording: Recording) -> PeerWaits:
 
     def build() -> PeerWaits:
         parts = collective_parts(recording)
-        one_clock = ~parts.on_device if _on_one_host(recording) else np.zeros(len(parts), dtype=np.bool_)
+        one_clock = _typical_errors(parts) if on_one_host(recording) else None
         return _waits(parts, clock_alignment(recording), one_clock, _expected(recording, parts))
 
     return memoized(recording, "peer_waits", build)
 
 
-def _on_one_host(recording: Recording) -> bool:
+def on_one_host(recording: Recording) -> bool:
     """Whether all ranks are known to have run on one host, so that their threads' stamps are of one clock."""
     table = recording.table("processes", columns=["rank", "host"])
     hosts = set(zip(table["rank"].to_pylist(), table["host"].to_pylist(), strict=True))
@@ -114,14 +115,32 @@ def _on_one_host(recording: Recording) -> bool:
     return {rank for rank, _ in hosts} == set(recording.ranks) and len(names) == 1 and None not in names
 
 
-def _waits(parts: CollectiveParts, clocks: dict[int, ClockAlignment], one_clock: Mask, expected: Ints) -> PeerWaits:
+def _typical_errors(parts: CollectiveParts) -> Ints:
+    """Per part the error of a stamp of its rank where all have one clock: none of host calls.
+
+    For parts on a device half of what the ends of one collective differ by, in the median: single ends are late for
+    other reasons than the clock. Where no ends can be compared -1.
+    """
+    holds = np.array([kind in SYNCHRONIZING for kind in parts.kinds], dtype=bool)
+    usable = np.flatnonzero(holds[parts.kind] & parts.ended & parts.on_device) if len(parts) else parts.rank
+    first = np.full(len(parts), np.iinfo(np.int64).max, dtype=np.int64)
+    last = np.full(len(parts), np.iinfo(np.int64).min, dtype=np.int64)
+    np.minimum.at(first, parts.match[usable], parts.end[usable])
+    np.maximum.at(last, parts.match[usable], parts.end[usable])
+    several = np.bincount(parts.match[usable], minlength=len(parts))[: len(parts)] > 1
+    spread = (last - first)[several]
+    return np.where(parts.on_device, int(np.ceil(np.median(spread) / 2)) if len(spread) else -1, 0)
+
+
+def _waits(
+    parts: CollectiveParts, clocks: dict[int, ClockAlignment], one_clock: Ints | None, expected: Ints
+) -> PeerWaits:
     start, end = parts.ts.copy(), parts.end.copy()
-    error = np.full(len(parts), -1, dtype=np.int64)
-    for rank, clock in clocks.items():
-        mine = (parts.rank == rank) & ~one_clock
+    error = np.full(len(parts), -1, dtype=np.int64) if one_clock is None else one_clock
+    for rank, clock in clocks.items() if one_clock is None else ():
+        mine = parts.rank == rank
         start[mine], end[mine] = clock.aligned(start[mine]), clock.aligned(end[mine])
         error[mine] = -1 if clock.error_ns is None else clock.error_ns
-    error[one_clock] = 0
     present = np.bincount(parts.match)[parts.match] if len(parts) else np.zeros(0, dtype=np.int64)
     last, arrival, lead = _last(parts, start)
     both = np.where((error >= 0) & (error[last] >= 0), error + error[last], -1) if len(parts) else error

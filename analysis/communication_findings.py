@@ -2,78 +2,120 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from . import intervals as iv
+from .causes import CAUSE_NAMES, CAUSES
 from .collective_parts import collective_parts
 from .collectives import WITHHELD_BELOW, peer_waits
+from .device_activity import rank_activity
+from .exposed_communication import (
+    CommunicationPieces,
+    Placed,
+    communication_lines,
+    communication_pieces,
+    peer_reasons,
+)
 from .finding_candidates import Candidate, Scope
 from .finding_texts import duration_text
+from .stall_claims import MOST_FRAC
 from .timeline import Ints
 
 if TYPE_CHECKING:
     from ..profiler.recording.reader import Recording
+
+_CASES = 3
 
 
 def communication_candidates(recording: Recording, scopes: list[Scope]) -> list[Candidate]:
     """What exposed communication could give back: waiting by the peer waited for, and the rest; in no order."""
     result = []
     for scope in scopes:
-        exposed = _inside(scope.device.exposed_communication, scope)
-        total = iv.total(exposed)
-        if not total:
+        windows = iv.union(np.stack([scope.starts, scope.ends], axis=1))
+        pieces = communication_pieces(recording, scope.device, windows)
+        if not len(pieces):
             continue
-        waits = _waits(recording, scope, exposed)
-        waited = iv.total(iv.union(np.concatenate([spans for spans, _ in waits.values()]))) if waits else 0
-        for peer, (spans, ids) in waits.items():
-            result.append(_waiting(scope, peer, iv.total(spans), total, ids))
-        result.append(_transfer(recording, scope, total - waited, total, alone=len(recording.ranks) == 1))
+        told = _worth_telling(recording, scope.rank)
+        waiting = np.isin(pieces.peer, told)
+        for peer in np.unique(pieces.peer[waiting]).tolist():
+            mine = np.flatnonzero(pieces.peer == peer)
+            result.append(_waiting(recording, scope, pieces, mine))
+        if not waiting.all():
+            result.append(_transfer(recording, scope, pieces, np.flatnonzero(~waiting)))
     return result
 
 
-def _inside(spans: Ints, scope: Scope) -> Ints:
-    windows = iv.union(np.stack([scope.starts, scope.ends], axis=1))
-    return iv.intersection(spans, windows)
-
-
-def _waits(recording: Recording, scope: Scope, exposed: Ints) -> dict[int, tuple[Ints, tuple[int, ...]]]:
-    """Per rank waited for: when the device waited for it with nothing beside, and the slices, the longest first.
-
-    A rank whose waiting is less than four times the error of the clocks is left out: it may be nothing.
-    """
+def _worth_telling(recording: Recording, rank: int) -> list[int]:
+    """The ranks that this one waited for at least four times the error of the clocks; less may be nothing."""
     parts, waits = collective_parts(recording), peer_waits(recording)
-    told = waits.told & (parts.rank == scope.rank) & parts.on_device & (waits.wait_ns > 0)
-    told &= waits.last_is_certain & (waits.last_rank != scope.rank)
-    result = {}
-    for peer in np.unique(waits.last_rank[told]).tolist():
-        mine = np.flatnonzero(told & (waits.last_rank == peer))
-        spans = iv.intersection(iv.union(iv.intervals(parts.ts[mine], parts.ts[mine] + waits.wait_ns[mine])), exposed)
-        if iv.total(spans) and waits.wait_ns[mine].sum() >= WITHHELD_BELOW * waits.error_ns[mine].sum():
-            longest = mine[np.argsort(-waits.wait_ns[mine], kind="stable")][:3]
-            result[int(peer)] = (spans, tuple(i for i in parts.device_slice_id[longest].tolist() if i >= 0))
-    return result
+    mine = waits.told & (parts.rank == rank) & parts.on_device & (waits.wait_ns > 0) & waits.last_is_certain
+    return [
+        int(peer)
+        for peer in np.unique(waits.last_rank[mine])
+        for chosen in [mine & (waits.last_rank == peer)]
+        if peer != rank and waits.wait_ns[chosen].sum() >= WITHHELD_BELOW * waits.error_ns[chosen].sum()
+    ]
 
 
-def _waiting(scope: Scope, peer: int, dur: int, total: int, ids: tuple[int, ...]) -> Candidate:
+def _waiting(recording: Recording, scope: Scope, pieces: CommunicationPieces, mine: Ints) -> Candidate:
     unit = f" per {scope.unit}" if scope.steps else ""
+    peer, dur = int(pieces.peer[mine[0]]), int(pieces.dur[mine].sum())
     text = (
         f"{duration_text(scope.per_unit(dur))}{unit} in collectives until rank {peer} arrived, "
-        f"{dur / total:.0%} of the communication that nothing hides."
+        f"{dur / int(pieces.dur.sum()):.0%} of the communication that nothing hides"
     )
-    return Candidate(scope, "wait_for_peer", f" (rank {peer})", dur, text, ids, "high")
+    spent: Counter[tuple[int, Placed | None]] = Counter()
+    chosen = pieces.take(mine)
+    for reason, length in zip(peer_reasons(recording, scope.rank, chosen), chosen.dur.tolist(), strict=True):
+        if reason is not None:
+            spent[reason] += length
+    place = None
+    if spent and spent.most_common(1)[0][1] >= MOST_FRAC * dur:
+        (cause, place), held = spent.most_common(1)[0]
+        text += f"; {held / dur:.0%} of it while that rank's device waited for {_what(cause)}"
+        text += ", at this line of its program" if place is not None else ""
+    return _candidate(recording, scope, "wait_for_peer", f" (rank {peer})", chosen, text + ".", place)
 
 
-def _transfer(recording: Recording, scope: Scope, dur: int, total: int, *, alone: bool) -> Candidate:
+def _what(cause: int) -> str:
+    name = CAUSE_NAMES[cause]
+    return f"{name} ({CAUSES[name]})"
+
+
+def _transfer(recording: Recording, scope: Scope, pieces: CommunicationPieces, mine: Ints) -> Candidate:
     unit = f" per {scope.unit}" if scope.steps else ""
     whole = scope.states["communication_total_ns"]
+    chosen = pieces.take(mine)
+    dur, alone = int(chosen.dur.sum()), len(recording.ranks) == 1
     text = (
         f"{duration_text(scope.per_unit(dur))}{unit} of communication with no computation beside it, "
         f"of {duration_text(scope.per_unit(whole))}{unit} in all"
     )
     if alone:
         text += "; with one rank in the recording, waiting for others and transfer cannot be told apart"
-    elif dur < total:
+    elif len(mine) < len(pieces):
         text += "; waiting for other ranks is not in it"
-    return Candidate(scope, "communication", "", dur, text + ".", (), "medium" if alone else "high")
+    spent: Counter[Placed] = Counter()
+    for place, length in zip(communication_lines(recording, scope.device, chosen), chosen.dur.tolist(), strict=True):
+        if place is not None:
+            spent[place] += length
+    most = spent.most_common(1)
+    place = most[0][0] if most and most[0][1] >= MOST_FRAC * dur else None
+    return _candidate(recording, scope, "communication", "", chosen, text + ".", place, "medium" if alone else "high")
+
+
+def _candidate(
+    recording: Recording, scope: Scope, kind: str, about: str, pieces: CommunicationPieces, text: str,
+    place: Placed | None, confidence: str = "high",
+) -> Candidate:  # fmt: skip
+    t = rank_activity(recording, scope.rank).timeline
+    longest = pieces.row[np.argsort(-pieces.dur, kind="stable")]
+    ids = tuple(dict.fromkeys(t.slice_id[longest].tolist()))[:_CASES]
+    line = place[0] if place is not None else None
+    return Candidate(
+        scope, kind, about, int(pieces.dur.sum()), text, ids, confidence, line.file if line else None,
+        (line.line or None) if line else None, line.function if line else None, place[1] if place else None,
+    )  # fmt: skip

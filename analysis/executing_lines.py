@@ -31,6 +31,11 @@ _OP = re.compile(r"([^:]+)$")
 _WRAPPERS = frozenset(
     {"wrapper", "_wrapper", "inner", "wrapped", "decorated", "decorate_context", "decorate_no_grad", "_fn", "__call__"}
 )
+WRAPPER = "(wrapper)"
+"""Stands for the name of a decorator's function, which the source does not mention."""
+
+_MOST_WRAPPERS = 4
+_HAS_PLACE = re.compile(r"^[^<][^\n]*\(\d+\): ")
 _COMPILED = re.compile(r"(?:^|/)torch/_dynamo/eval_frame\.py$")
 """A call of a compiled function is recorded as one of functions in there."""
 
@@ -85,7 +90,7 @@ class ExecutingLines:
         if text is None:
             return None
         mine, at = self._neighbours(function, call)
-        names = tuple(self._name(other) for other in mine)
+        names = tuple(self._name(other, text) for other in mine)
         place = self.calls.place[int(self._t.name[function])]
         assert place is not None
         path = self.path(place.file)
@@ -140,11 +145,41 @@ class ExecutingLines:
         low, high = max(int(first), at - AROUND), min(int(last), at + AROUND + 1)
         return rows[low:high].tolist(), at - low
 
-    def _name(self, row: int) -> str:
+    def _name(self, row: int, text: FunctionText) -> str:
+        name = self._short_name(row)
+        if name != WRAPPER:
+            return name
+        wrapped = self._wrapped(row)
+        return wrapped if any(is_named(site, wrapped) for site in text.sites) else ANY
+
+    def _short_name(self, row: int) -> str:
         name = int(self._t.name[row])
         if name not in self._short:
             self._short[name] = _called(self._t.names[name])
         return self._short[name]
+
+    def _wrapped(self, row: int) -> str:
+        """The name of what a wrapper wraps: of the functions that it calls the one that takes most of its time."""
+        for _ in range(_MOST_WRAPPERS):
+            first, last = np.searchsorted(self._parents, [row, row + 1])
+            inner = self._by_parent[first:last]
+            inner = inner[[_HAS_PLACE.search(self._t.names[name]) is not None for name in self._t.name[inner].tolist()]]
+            if not len(inner):
+                return ANY
+            row = int(inner[np.argmax(self._t.dur[inner])])
+            if self._short_name(row) != WRAPPER:
+                return self._short_name(row)
+        return ANY
+
+    @cached_property
+    def _by_parent(self) -> Ints:
+        """All rows, those with the same parent together."""
+        return np.argsort(self._t.parent, kind="stable").astype(np.int64)
+
+    @cached_property
+    def _parents(self) -> Ints:
+        """The parent of each of those."""
+        return self._t.parent[self._by_parent].astype(np.int64)
 
 
 def executing_lines(recording: Recording, rank: int) -> ExecutingLines:
@@ -193,7 +228,9 @@ def _called(name: str) -> str:
         return MODULE
     place = python_line(name)
     if place is not None:
-        return ANY if place.function in _WRAPPERS or _COMPILED.search(place.file) else place.function
+        if _COMPILED.search(place.file):
+            return ANY
+        return WRAPPER if place.function in _WRAPPERS else place.function
     built_in = _BUILT_IN.match(name)
     found = built_in or _OP.search(name)
     return found[1] if found else ANY

@@ -3,8 +3,8 @@
     python benchmarks/attribution.py [--quick] [--seeds 11 12] [--repeats 3] [--only NAME ...] [--regimes NAME ...]
 
 Every mistake of ``stallscope.samples.stall_lab`` is switched on and off, interleaved, each run in a process of its own.
-The truth is the difference in idle time by the simulated accelerator's own engine log; a cell whose truth is less than
-three times its spread over the repeats is shown and not scored. Two simpler methods stand beside ours
+The truth is the difference in time without a kernel by the simulated accelerator's own engine log; a cell whose truth
+is less than three times its spread over the repeats is shown and not scored. Two simpler methods stand beside ours
 (``simple_attribution.py``). The last line is JSON.
 """
 
@@ -27,7 +27,8 @@ from simple_attribution import priority_sweep, stream_gaps
 
 import stallscope
 from stallscope.analysis.causes import CAUSE_NAMES
-from stallscope.analysis.device_activity import rank_activity
+from stallscope.analysis.device_activity import DeviceActivity, rank_activity
+from stallscope.analysis.exposed_communication import communication_lines, communication_pieces, peer_reasons
 from stallscope.analysis.findings import Finding, findings
 from stallscope.analysis.stall_claims import claims
 from stallscope.analysis.stall_lines import stall_lines
@@ -80,7 +81,7 @@ def evaluated(folder: Path, run: dict[str, Any]) -> Evaluation:
 
 
 def named_causes(recording: Recording, start: int, end: int) -> tuple[dict[Key, float], int, int]:
-    """Our stalls and exposed copies by root cause, second cause and their lines; the sum; and the profiler's own part.
+    """Stalls, exposed copies and communication by root cause, second cause and lines; their sum; the profiler's part.
 
     The profiler's pauses (ending and beginning a segment) are in no sum by cause: without the mistake a run records
     less and has fewer of them, but they are no cost of the mistake.
@@ -102,7 +103,26 @@ def named_causes(recording: Recording, start: int, end: int) -> tuple[dict[Key, 
             profiler += dur
         else:
             sums[(*place, other)] = sums.get((*place, other), 0) + dur
-    return sums, int(rows.dur.sum()), profiler
+    exposed = communication(recording, device, start, end)
+    total = int(rows.dur.sum()) + sum(exposed.values())
+    return sums | {(*place, None): dur for place, dur in exposed.items()}, total, profiler
+
+
+def communication(recording: Recording, device: DeviceActivity, start: int, end: int) -> dict[Place, int]:
+    """Communication that nothing hides, by line: waiting at what held the other rank up, the rest where it was called.
+
+    A stall can have the cause ``wait_for_peer`` only where no device communicates, so that no sum is counted twice.
+    """
+    pieces = communication_pieces(recording, device, np.array([[start, end]]))
+    lines = communication_lines(recording, device, pieces)
+    reasons = peer_reasons(recording, device.rank, pieces)
+    sums: dict[Place, int] = {}
+    for peer, own, reason, dur in zip(pieces.peer.tolist(), lines, reasons, pieces.dur.tolist(), strict=True):
+        placed = own if peer < 0 or reason is None else reason[1]
+        file, line = (placed[0].file.rsplit("/", 1)[-1], placed[0].line) if placed is not None else (None, None)
+        place = ("communication" if peer < 0 else "wait_for_peer", file, line)
+        sums[place] = sums.get(place, 0) + dur
+    return sums
 
 
 def per_step(finding: Finding, steps: int) -> float:

@@ -25,7 +25,7 @@ from stallscope.profiler.recording.reader import Recording
 Key = tuple[str, str | None, int | None]
 """Cause, file name, line."""
 
-WORK = ("kernel", "collective")
+WORK = ("kernel",)
 MOVEMENT = ("memcpy", "memset")
 CONSECUTIVE_NS = 30_000
 UNRECORDED_PRIORITY, UNRECORDED = 10, "python"
@@ -43,6 +43,7 @@ _SWEEP = {
     "compile": (60, "compile"),
     "memcpy": (120, "copy"),
     "memset": (120, "copy"),
+    "collective": (100, "communication"),
 }
 
 
@@ -53,7 +54,7 @@ class _Run:
     end: int
 
     def gaps(self) -> Iterator[tuple[int, int]]:
-        """Where neither a kernel nor a collective ran."""
+        """Where no kernel ran."""
         work = self.slices[self.slices.category.isin(WORK) & (self.slices.kind_of_track == "stream")].sort_values("ts")
         covered = self.start
         for ts, end in zip(work.ts.tolist(), work.end.tolist(), strict=True):

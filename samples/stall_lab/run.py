@@ -45,11 +45,11 @@ def run(workload: Workload, regime: Regime, seed: int, on: frozenset[str], folde
 
     from .. import simulated_accelerator as sim
 
-    torch.set_num_threads(1)
-    torch.manual_seed(seed)
     sim.load()
     script = write_script(workload, regime, seed, on, folder)
     rank, others = fork_ranks(workload.ranks)
+    torch.set_num_threads(1)  # makes torch's thread pool anew in a copy, before threads of the device would
+    torch.manual_seed(seed)
     if workload.ranks > 1:
         join_group(rank, workload.ranks, folder)
     set_up_device(sim, regime, random.Random(seed), BATCH * WIDTH, 2 * BATCH * WIDTH * WIDTH)

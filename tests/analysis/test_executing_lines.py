@@ -151,3 +151,15 @@ def test_a_compiled_function_is_called_where_its_variable_is() -> None:
     run.call("entire_frame_compile", 130, 1700, "compile")
     run.call("<built-in method item of Tensor object at 0x7e>", 1950, 10)
     assert run.longest() == ["compile", FILE, 7, "epoch", "source"]
+
+
+def test_a_call_through_a_decorator_has_the_name_of_what_it_decorates() -> None:
+    """Beside calls of other names a wrapper alone would be taken for the first that comes."""
+    run = Run()
+    outer = "torch/distributed/c10d_logger.py(80): wrapper"
+    run.call(outer, 200, 1700)
+    run.call("torch/_tools/note.py(3): note", 210, 5)
+    run.call("torch/utils/_contextlib.py(100): decorate_context", 220, 1600)
+    run.call("torch/hub.py(1): report", 230, 1500)
+    run.call("cudaStreamSynchronize", 300, 1400, "synchronization")
+    assert run.longest() == ["synchronization", FILE, 9, "epoch", "source"]

@@ -1,4 +1,4 @@
-"""Gradients are averaged over the ranks one by one after the backward pass, where they could be during it."""
+"""Gradients are summed over the ranks one by one after the backward pass, where they could be during it."""
 
 from __future__ import annotations
 
@@ -16,5 +16,10 @@ SERIAL = Injection(
     lambda rng, regime: {"bucket_mb": rng.uniform(0.02, 0.04)},
 )
 WORKLOAD = Workload(
-    "no_overlap", "gradients are averaged after the backward pass", (SERIAL,), {"module": MODULE}, ranks=2
+    "no_overlap",
+    "gradients are summed over the ranks after the backward pass",
+    (SERIAL,),
+    {"module": MODULE},
+    regimes=("ahead", "sync"),
+    ranks=2,
 )

@@ -16,5 +16,6 @@ WORKLOAD = Workload(
     "one rank of two loads its batches slowly",
     (SLOW,),
     {"module": MODULE, "data_module": MODULE, "prepare": AVERAGED},
+    regimes=("ahead", "sync"),
     ranks=2,
 )
