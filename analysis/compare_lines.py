@@ -1,11 +1,13 @@
 """Which line of the base side a line of the new side is: an edit moves lines, and another machine moves folders.
 
-A file is the same where its path is, else where the two paths end in the same folders and name. A line is the same
-where its number is; the lines of a function that are left over on both sides, in equal number, are taken in order.
+A file is the same where its path is, else where the two paths end in the same folders and name. The lines of a function
+are the same where all that differs is by how much they moved; else where their numbers are. Those that are left over on
+both sides, in equal number, are taken in order.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -19,6 +21,9 @@ Spot = tuple[str, str, Place]
 """State, root cause and place."""
 
 NOWHERE: Place = ("", 0, "")
+
+SURE = 2
+"""The lines of a function moved together where so many times more of them meet that way than where they are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,11 +61,21 @@ def same_lines(base: Iterable[Place], new: Iterable[Place]) -> dict[Place, Place
     for file, function in {(found[place][0], place[2]) for place in now}:
         theirs = [place for place in now if (found[place][0], place[2]) == (file, function)]
         there = [place for place in old if (place[0], place[2]) == (file, function)]
-        left = [place for place in there if place not in {found[one] for one in theirs}]
-        moved = [place for place in theirs if found[place] not in there]
-        if function and len(left) == len(moved):
-            found |= dict(zip(moved, left, strict=True))
+        if not function:
+            continue
+        partner = _partners([place[1] for place in theirs], [place[1] for place in there])
+        found |= {place: (file, partner[place[1]], function) for place in theirs if place[1] in partner}
     return found
+
+
+def _partners(lines: Sequence[int], base: Sequence[int]) -> dict[int, int]:
+    """For lines of a function the lines that they were: all moved by as much, else where they are, else in order."""
+    votes = Counter(line - old for line in lines for old in base)
+    moved = max(votes, key=lambda shift: (votes[shift], -abs(shift)), default=0)
+    shift = moved if votes[moved] >= SURE * max(votes[0], 1) else 0
+    found = {line: line - shift for line in lines if line - shift in set(base)}
+    left, rest = sorted(set(base) - set(found.values())), sorted(set(lines) - found.keys())
+    return found | dict(zip(rest, left, strict=True)) if len(left) == len(rest) else found
 
 
 def same_files(base: Sequence[str], new: Sequence[str]) -> dict[str, str]:

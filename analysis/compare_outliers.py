@@ -64,10 +64,11 @@ def outliers(side: Literal["base", "new"], runs: Sequence[RunMeasures]) -> tuple
 
 def _steps(side: Literal["base", "new"], run: RunMeasures, lane: LaneMeasures) -> list[Outlier]:
     last = len(lane.steps_ns) - 1
+    ends_there = lane.basis == "device" and max(lane.numbers, default=0) > max(run.left_out, default=-1)
     return [
         Outlier(
             side, run.name, lane.rank, lane.numbers[place], lane.steps_ns[place], typical,
-            LAST if place == last and lane.basis == "device" and lane.steps_ns[place] < typical else "",
+            LAST if place == last and ends_there and lane.steps_ns[place] < typical else "",
         )
         for place, typical in far_from_others(lane.steps_ns)
     ]  # fmt: skip

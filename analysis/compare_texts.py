@@ -18,6 +18,10 @@ WORTH_FRAC = 0.1
 
 MOST_REASONS = 3
 
+APART_FRAC = 0.25
+NOTABLE_FRAC = 0.01
+"""Median and mean are apart where they differ by such a share of the larger difference, and of the base's mean step."""
+
 STATE_WORDS = {
     "compute": "compute",
     "communication": "exposed communication",
@@ -45,6 +49,9 @@ def headline(step: MetricDifference, unit: Unit) -> str:
     rest = f"{change} ({interval}, margin {found.margin_frac:.1%}; {runs})"
     if found.sd_source == "supplied" and found.run_sd_frac is not None:
         rest += f", taking runs to differ by {found.run_sd_frac:.1%} as supplied"
+    if found.sd_source == "one side" and found.run_sd_frac is not None:
+        side = "base" if found.runs_base > found.runs_new else "new"
+        rest += f", taking all runs to differ as those of the {side} side do, by {found.run_sd_frac:.1%}"
     if found.verdict == "cannot tell":
         more = (
             f"about {found.runs_needed} runs a side would tell"
@@ -99,16 +106,23 @@ def notes(
         for run in runs:
             found += _of_run(side, run)
     found += _step_sets(base, new)
+    found += _without_tables(base, new)
     if not environment:
         found.append("As far as the recordings tell, both sides ran in the same environment.")
-    if median.difference and mean.difference and (median.difference > 0) != (mean.difference > 0):
+    if median.difference and mean.difference and _apart(median.difference, mean.difference, mean.base or 0):
         found.append(
-            f"Median and mean point in opposite directions ({signed_duration(median.difference)} and "
-            f"{signed_duration(mean.difference)}): a few steps decide the mean."
+            f"The median differs by {signed_duration(median.difference)} and the mean by "
+            f"{signed_duration(mean.difference)}: a few steps decide the mean, which the parts add up to."
         )
     if outlier_count:
         found.append("Outliers are named below and are in every figure; nothing was dropped.")
     return tuple(found)
+
+
+def _apart(median_ns: int, mean_ns: int, base_ns: int) -> bool:
+    """Whether the two tell another story: opposite signs, or a gap worth a note."""
+    gap = abs(median_ns - mean_ns)
+    return gap > APART_FRAC * max(abs(median_ns), abs(mean_ns)) and gap > NOTABLE_FRAC * base_ns
 
 
 def _apples(environment: Sequence[EnvironmentDifference]) -> str:
@@ -144,14 +158,36 @@ def _of_run(side: str, run: RunMeasures) -> list[str]:
     return found
 
 
+def _without_tables(base: Sequence[RunMeasures], new: Sequence[RunMeasures]) -> list[str]:
+    bare = [side for side, runs in (("base", base), ("new", new)) if not any(run.has_tables for run in runs)]
+    if len(bare) != 1:
+        return []
+    return [f"The {bare[0]} side is kept without its kernels, ops and lines, so these are not compared."]
+
+
 def _step_sets(base: Sequence[RunMeasures], new: Sequence[RunMeasures]) -> list[str]:
-    """Where the sides' steady steps are not the same numbers: other batches, perhaps of other shapes."""
+    """Which steps were left out to compare the same ones, or that the sides' steps are other batches altogether."""
+    runs = [run for run in (*base, *new) if run.unit == "step"]
+    left_out = {number for run in runs for number in run.left_out}
+    if left_out:
+        everywhere = frozenset.intersection(*(frozenset((*run.step_numbers, *run.left_out)) for run in runs))
+        cut_off, rest = sorted(left_out & everywhere), sorted(left_out - everywhere)
+        reasons = [f"{_numbers(rest)} (not in every run)"] if rest else []
+        reasons += [f"{_numbers(cut_off)} (the recording ends before the wait that follows it)"] if cut_off else []
+        return [f"Compared over the steady steps {_numbers(runs[0].step_numbers)}; left out: {', '.join(reasons)}."]
     sets = [{run.step_numbers for run in runs if run.unit == "step"} for runs in (base, new)]
     if not all(sets) or sets[0] == sets[1]:
         return []
-    words = [", ".join(sorted({_span(numbers) for numbers in found})) for found in sets]
+    words = [", ".join(sorted({_numbers(numbers) for numbers in found})) for found in sets]
     return [f"Steady steps are {words[0]} on the base side and {words[1]} on the new side."]
 
 
-def _span(numbers: tuple[int, ...]) -> str:
-    return f"{numbers[0]}-{numbers[-1]}" if len(numbers) > 1 else str(numbers[0]) if numbers else "none"
+def _numbers(numbers: Sequence[int]) -> str:
+    """The numbers, those in a row as a span: "3-7, 9"."""
+    spans: list[list[int]] = []
+    for number in sorted(numbers):
+        if spans and number == spans[-1][1] + 1:
+            spans[-1][1] = number
+        else:
+            spans.append([number, number])
+    return ", ".join(f"{first}-{last}" if first != last else str(first) for first, last in spans) or "none"

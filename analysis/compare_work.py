@@ -60,12 +60,15 @@ def work_differences(
     """Every row of either side, the largest difference (of device and host time together) first.
 
     The device times add up to the device time of the mean step on each side, the host times to its host time, exactly.
+    Runs that were kept without tables do not count; there is no row where a side has no other.
 
     Args:
         base: The base side's runs.
         new: The new side's runs.
         table: Which table of a run: its kernels, ops or lines.
     """
+    if not all(any(run.has_tables for run in runs) for runs in (base, new)):
+        return ()
     sides = [_side(runs, table) for runs in (base, new)]
     short = {(row.name, row.detail): row.short_name for run in (*new, *base) for row in table(run)}
     cut = [(OTHERS, "") in side.device for side in sides]
@@ -107,7 +110,7 @@ class _Side:
 
 
 def _side(runs: Sequence[RunMeasures], table: Callable[[RunMeasures], tuple[WorkRow, ...]]) -> _Side:
-    measured = [run for run in runs if run.device_steps]
+    measured = [run for run in runs if run.device_steps and run.has_tables]
     if not measured:
         return _Side({}, {}, {})
     counts: dict[Key, float] = {}

@@ -242,6 +242,7 @@ class RunMeasures:
             ``OTHERS``. Empty where tables were left out.
         ops: Ops by name, in the same way.
         lines: Lines of source, in the same way.
+        left_out: Numbers of steady steps that count nowhere, since a comparison leaves them out.
     """
 
     format: str
@@ -275,6 +276,12 @@ class RunMeasures:
     kernels: tuple[WorkRow, ...]
     ops: tuple[WorkRow, ...]
     lines: tuple[WorkRow, ...]
+    left_out: tuple[int, ...] = ()
+
+    @property
+    def has_tables(self) -> bool:
+        """Whether kernels, ops and lines are known: they are left out of what is kept small."""
+        return bool(self.kernels or self.ops or self.lines)
 
     @property
     def device_steps(self) -> int:

@@ -30,7 +30,9 @@ from .run_facts import (
 from .run_startup import compilation, spans
 from .run_time_parts import lanes
 from .run_work import work_tables
+from .same_steps import counted
 from .stall_rows import ANALYSIS_VERSION
+from .steps import LEFT_OUT, host_steps
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -51,6 +53,7 @@ def run_measures(
     name: str = "",
     ranks: tuple[int, ...] | None = None,
     tables: bool = True,
+    steps: frozenset[int] | None = None,
     progress: Progress | None = None,
 ) -> RunMeasures:
     """The measures of one run.
@@ -62,6 +65,7 @@ def run_measures(
         recording: The recording of the run.
         name: What to call the run; its label by default.
         ranks: Some of its ranks; all by default.
+        steps: The numbers of the steady steps that count; by default all but one that the recording cuts off.
         tables: Whether to add the kernels, ops and lines of the steady steps; without them it takes half as long.
         progress: Told what is being worked out.
 
@@ -74,6 +78,7 @@ def run_measures(
         recording.attempts(rank)  # says which ranks there are if this is none of them
     label = name or str(recording.info.get("label") or recording.path.name)
     told(f"measuring {label}", None)
+    recording = counted(recording, chosen, steps)
     measured = lanes(recording, chosen)
     startup = spans(recording, chosen)
     work = work_tables(recording, chosen) if tables else ((), (), ())
@@ -111,6 +116,7 @@ def run_measures(
         kernels=work[0],
         ops=work[1],
         lines=work[2],
+        left_out=_left_out(recording, chosen),
     )
 
 
@@ -163,6 +169,20 @@ def _status(recording: Recording, ranks: tuple[int, ...]) -> tuple[str, int]:
     world = recording.info.get("world_size")
     missing = max(world - len(recording.ranks), 0) if isinstance(world, int) else 0
     return next((status for status in found if status != "completed"), "completed" if found else "unknown"), missing
+
+
+def _left_out(recording: Recording, ranks: tuple[int, ...]) -> tuple[int, ...]:
+    cuts = [host_steps(recording, rank) for rank in ranks]
+    return tuple(
+        sorted(
+            {
+                number
+                for cut in cuts
+                for number, phase in zip(cut.numbers.tolist(), cut.phases, strict=True)
+                if phase == LEFT_OUT
+            }
+        )
+    )
 
 
 def _losses(recording: Recording, ranks: tuple[int, ...]) -> dict[str, int]:

@@ -50,8 +50,8 @@ def spans(recording: Recording, ranks: tuple[int, ...]) -> Spans:
     rank = max(extents, key=lambda one: (extents[one][1] - extents[one][0], -one))
     start, end = extents[rank]
     cut = host_steps(recording, rank)
-    steady = np.flatnonzero(np.array(cut.steady, dtype=np.bool_))
-    begins = int(cut.starts[steady[0]]) if len(steady) else (end if len(cut) else start)
+    prepared = np.flatnonzero(~np.array(cut.cold, dtype=np.bool_))
+    begins = int(cut.starts[prepared[0]]) if len(prepared) else (end if len(cut) else start)
     finish = max(int(cut.ends[-1]), begins) if len(cut) else end
     first = host_steps(recording, ranks[0])
     cold = max((_cold_start(recording, one) for one in ranks), default=0)

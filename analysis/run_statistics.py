@@ -6,7 +6,8 @@ runs gives the uncertainty. Within a run a moving-block bootstrap (Künsch 1989;
 says how well that one number is known.
 
 With at least ``MINIMUM_RUNS`` runs a side the interval is Welch's (1947) for the difference of the means of log run
-values, which reads as a ratio. With fewer it needs a run-to-run variance from elsewhere; otherwise there is no verdict.
+values, which reads as a ratio. Where only one side has as many, it is Student's, by that side's spread; with fewer it
+needs a run-to-run variance from elsewhere; otherwise there is no verdict.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ CONFIDENCE = 0.95
 MOST_RUNS = 200
 """Beyond this many runs a side, ``runs_needed`` gives up: nobody would wait for them."""
 
+SdSource = Literal["runs", "one side", "supplied", "none"]
 Verdict = Literal["faster", "slower", "no difference beyond the margin", "cannot tell", "no verdict"]
 
 
@@ -45,7 +47,8 @@ class Comparison:
         runs_base: Runs of the base side.
         runs_new: Runs of the new side.
         run_sd_frac: Standard deviation from run to run, as a share; null where it is not known.
-        sd_source: ``runs`` (from these), ``supplied`` (by a history) or ``none``.
+        sd_source: ``runs`` (from these), ``one side`` (from the runs of the side that has enough), ``supplied`` (by a
+            history) or ``none``.
         runs_needed: Runs a side that would give a verdict if the figures stay; null where that is not the question.
         reason: The verdict in words.
     """
@@ -58,7 +61,7 @@ class Comparison:
     runs_base: int
     runs_new: int
     run_sd_frac: float | None
-    sd_source: Literal["runs", "supplied", "none"]
+    sd_source: SdSource
     runs_needed: int | None
     reason: str
 
@@ -72,7 +75,8 @@ def compare_runs(
         base: The base side's values.
         new: The new side's values, in the same unit.
         margin_frac: The difference that does not matter.
-        run_sd_frac: Run-to-run standard deviation from a history, used where there are too few runs to estimate it.
+        run_sd_frac: Run-to-run standard deviation from a history, used where a side has too few runs to estimate it.
+            Where none is given and one side has enough, the other's runs are taken to differ as much as that one's.
 
     Raises:
         ValueError: A side is empty, a value is not positive and finite, or the margin is negative.
@@ -81,7 +85,7 @@ def compare_runs(
     if margin_frac < 0 or not math.isfinite(margin_frac):
         raise ValueError(f"the margin is {margin_frac}, expected a share of 0 or more")
     difference = float(logs_new.mean() - logs_base.mean())
-    half, sd, source = half_width(logs_base, logs_new, run_sd_frac)
+    half, sd, source = _half_width(logs_base, logs_new, run_sd_frac)
     sizes = (margin_frac, len(base), len(new))
     ratio = math.exp(difference)
     if half is None:
@@ -96,6 +100,17 @@ def compare_runs(
     needed = _runs_needed(difference, sd, inner, outer) if verdict == "cannot tell" else None
     reason = _reason(verdict, ratio, low, high, margin_frac, needed)
     return Comparison(verdict, ratio, low, high, *sizes, sd, source, needed, reason)
+
+
+def _half_width(
+    base: NDArray[np.float64], new: NDArray[np.float64], supplied: float | None
+) -> tuple[float | None, float, SdSource]:
+    """As ``half_width``, by the spread of the one side that has enough runs where no other is known."""
+    few, many = sorted((base, new), key=lambda side: side.size)
+    if supplied is None and few.size < MINIMUM_RUNS <= many.size:
+        half, sd, _ = half_width(base, new, float(many.std(ddof=1)), freedom=many.size - 1)
+        return half, sd, "one side"
+    return half_width(base, new, supplied)
 
 
 def _verdict(difference: float, half: float, inner: float, outer: float) -> Verdict:

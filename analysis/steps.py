@@ -32,8 +32,13 @@ LEAST_ENDLESS = 4
 
 STEADY = "execution"
 
+_ONLY = "only_steps"
+
 PAUSED = "paused"
 """The phase of a device's step in which the recorder held the program up, to end and export a segment."""
+
+LEFT_OUT = "left out"
+"""The phase of a steady step that a comparison leaves out, since not all of its runs have it."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,7 +49,7 @@ class StepCut:
         numbers: The steps' numbers.
         starts: Where each begins, ns.
         ends: Where each ends, ns; at most the next one's start.
-        phases: preparation, warm_up, execution, or paused (``PAUSED``).
+        phases: preparation, warm_up, execution, paused (``PAUSED``), or left out (``LEFT_OUT``).
         basis: ``device``, or ``host`` where the steps are the host's.
         reason: Why a device's steps are the host's; "" otherwise.
     """
@@ -67,12 +72,23 @@ class StepCut:
     @property
     def cold(self) -> tuple[bool, ...]:
         """Which steps are preparation or warm-up."""
-        return tuple(phase not in (STEADY, PAUSED) for phase in self.phases)
+        return tuple(phase not in (STEADY, PAUSED, LEFT_OUT) for phase in self.phases)
+
+
+def only_steps(recording: Recording, numbers: frozenset[int]) -> None:
+    """Lets only steady steps of these numbers count in all that is worked out from here on; see ``same_steps``."""
+    memoized(recording, _ONLY, lambda: numbers)
 
 
 def host_steps(recording: Recording, rank: int) -> StepCut:
     """The steps of a rank as its host saw them; none where it marked none."""
-    return memoized(recording, ("host_steps", rank), lambda: _host_steps(recording, rank))
+
+    def build() -> StepCut:
+        only: frozenset[int] | None = memoized(recording, _ONLY, lambda: None)
+        cut = _host_steps(recording, rank)
+        return cut if only is None else _without_others(cut, only)
+
+    return memoized(recording, ("host_steps", rank), build)
 
 
 def device_steps(recording: Recording, rank: int, device: DeviceActivity) -> StepCut:
@@ -182,6 +198,15 @@ def _without_pauses(cut: StepCut, pauses: Ints) -> StepCut:
         PAUSED if paused and phase == STEADY else phase for phase, paused in zip(cut.phases, held, strict=True)
     )
     return replace(cut, phases=phases) if STEADY in phases else cut
+
+
+def _without_others(cut: StepCut, numbers: frozenset[int]) -> StepCut:
+    """Steady steps of other numbers are left out."""
+    phases = tuple(
+        LEFT_OUT if phase == STEADY and number not in numbers else phase
+        for phase, number in zip(cut.phases, cut.numbers.tolist(), strict=True)
+    )
+    return replace(cut, phases=phases)
 
 
 def _cut(ts: Ints, end: Ints, step: Ints, count: int) -> tuple[Ints, Ints]:

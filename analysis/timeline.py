@@ -228,6 +228,13 @@ def memoized(recording: Recording, key: object, build: Callable[[], T]) -> T:
     return result
 
 
+def pass_on(recording: Recording, view: Recording, names: frozenset[str]) -> None:
+    """Lets a view of a recording know what was worked out for it already, of results whose keys begin with a name."""
+    known = _MEMO.get(recording, {})
+    kept = {key: value for key, value in known.items() if (key[0] if isinstance(key, tuple) else key) in names}
+    _MEMO.setdefault(view, {}).update(kept)
+
+
 def timeline(recording: Recording, rank: int) -> Timeline:
     """The timeline of one rank; built once per recording.
 

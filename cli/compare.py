@@ -49,6 +49,7 @@ _DIFFERENCE = "base_ns, new_ns, difference_ns"
         ("The same, named one by one", "stallscope compare --base A1 --base A2 B1 B2"),
         ("Folders of recordings, a run each", "stallscope compare runs/before runs/after"),
         ("One run a side, when you know that runs differ by 1 %", "stallscope compare A B --run-sd 1%"),
+        ("Against the baseline of a gate, which holds several runs", "stallscope compare perf/baseline.json runs/new"),
         ("A page to send to somebody", "stallscope compare A B --html compare.html"),
     ),
     output_keys={
@@ -128,20 +129,20 @@ def command(
 ) -> None:
     """Say which of two sides is faster, by how much, how certain that is, and why.
 
-    A side is one run or several: recordings, traces, summaries of runs; a folder of recordings, or a
+    A side is one run or several: recordings, traces, baseline files; a folder of recordings, or a
     quoted pattern, names a run per entry. The run is the unit: five runs a side give a verdict, one
-    run a side tells how these two differ. Only steady steps count; outliers are named, not dropped.
+    run a side tells how these two differ. Only steady steps that all runs have count; outliers are
+    named, not dropped.
     """
     from ..analysis.compare import compare
-    from .runs import measured_runs, run_paths
+    from .runs import run_paths, sides_alike
 
     base_paths, new_paths = (run_paths(side) for side in _sides(sources, bases))
     both = [path for path in base_paths if path.resolve() in {other.resolve() for other in new_paths}]
     if both and len(base_paths) + len(new_paths) > 2:
         raise UsageError(f"{both[0]} is on both sides.")
     found = compare(
-        measured_runs(base_paths, ranks=ranks),
-        measured_runs(new_paths, ranks=ranks),
+        *sides_alike(base_paths, new_paths, ranks=ranks),
         margin_frac=margin,
         run_sd_frac=run_sd,
         statistic="median" if statistic == "median" else "mean",

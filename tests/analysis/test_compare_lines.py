@@ -70,3 +70,15 @@ def test_host_time_of_a_line_that_moved_is_one_row_too() -> None:
         ("/b/job/train.py:14", "time", 400, 300),
         ("", "same", 50, 50),
     ]
+
+
+def test_lines_that_all_moved_by_as_much_are_the_same_even_where_a_number_is_on_both_sides() -> None:
+    base = [("train.py", line, "train") for line in (62, 64, 65)]
+    new = [("train.py", line, "train") for line in (60, 64, 66, 67)]
+    assert {place[1]: old[1] for place, old in same_lines(base, new).items()} == {60: 60, 64: 62, 66: 64, 67: 65}
+
+
+def test_lines_that_did_not_move_stay_themselves_though_others_come_and_go() -> None:
+    base = [("train.py", line, "train") for line in (10, 12, 14)]
+    new = [("train.py", line, "train") for line in (12, 14, 16)]
+    assert {place[1]: old[1] for place, old in same_lines(base, new).items()} == {12: 12, 14: 14, 16: 10}

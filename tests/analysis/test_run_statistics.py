@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy import stats
 
 from stallscope.analysis.run_statistics import compare_runs, within_run
 
@@ -84,3 +85,27 @@ def test_blocks_widen_the_interval_of_autocorrelated_steps() -> None:
     assert wide.block > narrow.block
     assert wide.high - wide.low > 2 * (narrow.high - narrow.low)
     assert wide.low <= wide.value <= wide.high
+
+
+def test_the_spread_of_the_side_with_enough_runs_serves_both() -> None:
+    base, new = [100.0, 101.0, 99.0, 100.5, 99.5], [110.0]
+    found = compare_runs(base, new, margin_frac=0.02)
+    logs = np.log(base)
+    half = float(stats.t.ppf(0.975, 4)) * logs.std(ddof=1) * math.sqrt(1 / 5 + 1)
+    assert found.sd_source == "one side"
+    assert found.verdict == "slower"
+    assert found.low == pytest.approx(math.exp(math.log(110) - logs.mean() - half))
+    back = compare_runs(new, base, margin_frac=0.02)
+    assert (back.verdict, back.low) == ("faster", pytest.approx(1 / found.high))
+
+
+def test_a_single_run_against_many_is_rarely_called_a_change_when_there_is_none() -> None:
+    rng = np.random.default_rng(5)
+    logs = rng.normal(0, 0.02, size=(2000, 6))
+    verdicts = [compare_runs(np.exp(row[:5]), np.exp(row[5:]), margin_frac=0.0).verdict for row in logs]
+    # At 5 % errors 124 of 2,000 is two and a half standard deviations above the mean.
+    assert 60 < sum(verdict in ("faster", "slower") for verdict in verdicts) <= 124
+
+
+def test_a_supplied_spread_goes_before_that_of_one_side() -> None:
+    assert compare_runs([100.0, 101, 99, 100, 100], [110.0], run_sd_frac=0.2).sd_source == "supplied"

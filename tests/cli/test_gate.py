@@ -74,7 +74,7 @@ def test_a_slower_loader_breaks_it_and_the_first_three_lines_say_what_how_much_a
     result = run("gate", runs / "slow", "--baseline", runs / "base", exit_code=1)
     what, why, where = result.stdout.splitlines()[:3]
     assert what == "BROKEN: step time 12.0 ms, +20.0% on the baseline's 10.0 ms; at most 10.5 ms allowed."
-    assert why == "Why: stall by input (waiting for the next batch): +1.67 ms in the mean step, 4.97 ms -> 6.63 ms"
+    assert why == "Why: stall by input (waiting for the next batch): +2.00 ms in the mean step, 5.96 ms -> 7.96 ms"
     assert where == "Where: load.py:12 in load"
     assert max(map(len, result.stdout.splitlines())) <= 100
 

@@ -11,6 +11,7 @@ from ...analysis.aligned_steps import AlignedStep, aligned_steps
 from ...analysis.compare import Compared, compare
 from ...analysis.compare_work import WorkDifference
 from ...analysis.run_measures import RunMeasures, run_measures
+from ...analysis.same_steps import SteadySteps, shared_steps, steady_steps
 from ...analysis.timeline import memoized
 from ...profiler.recording.errors import UsageError
 from ..addresses import address
@@ -34,7 +35,8 @@ def layout(served: Served, query: Query) -> html.Div:
         return html.Div([html.H1("Compare"), section("One recording only", html.P(words))], className="page")
     head = _head(served, base, query)
     try:
-        found = compare([_measures(base)], [_measures(served)])
+        steps = shared_steps([_steady(base), _steady(served)])
+        found = compare([_measures(base, steps)], [_measures(served, steps)])
     except UsageError as error:
         return html.Div([head, section("Nothing to compare", html.P(str(error)))], className="page")
     rank, step = served.rank_of(query.get("rank")), chosen_step(served, query)
@@ -65,9 +67,19 @@ def _base(served: Served, query: Query) -> Served | None:
     return served.beside[keys[before]] if before >= 0 and others else (others[0] if others else None)
 
 
-def _measures(served: Served) -> RunMeasures:
+def _steady(served: Served) -> SteadySteps:
     with served.lock:
-        return memoized(served.recording, "ui_measures", lambda: run_measures(served.recording, name=served.label))
+        return steady_steps(served.recording, served.recording.ranks)
+
+
+def _measures(served: Served, steps: frozenset[int] | None) -> RunMeasures:
+    """The measures over the steady steps that both recordings have."""
+    with served.lock:
+        return memoized(
+            served.recording,
+            ("ui_measures", steps),
+            lambda: run_measures(served.recording, name=served.label, steps=steps),
+        )
 
 
 def _head(served: Served, base: Served, query: Query) -> html.Div:
