@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -13,6 +13,8 @@ from .timeline import Ints, memoized
 
 if TYPE_CHECKING:
     from ..profiler.recording.reader import Recording
+
+_TRACK_COLUMNS = ("track_id", "kind", "name", "unit", "device_type", "device_index")
 
 Floats = npt.NDArray[np.float64]
 
@@ -27,6 +29,8 @@ class CounterSeries:
         unit: Its unit; "" where there is none.
         ts: From when each value holds, ns.
         value: The values.
+        device_type: Of the device that it is about, as in the table ``tracks``; None where it is about none.
+        device_index: As in the table ``tracks``.
     """
 
     rank: int
@@ -34,6 +38,18 @@ class CounterSeries:
     unit: str
     ts: Ints
     value: Floats
+    device_type: str | None = None
+    device_index: int | None = None
+
+    @property
+    def is_memory(self) -> bool:
+        """Whether it counts the bytes of a device's or the host's memory."""
+        return self.unit == "bytes" and ("memory" in self.name or "allocated" in self.name)
+
+    def value_at(self, ts: int) -> float | None:
+        """The value that holds at a time; None before the first."""
+        place = int(np.searchsorted(self.ts, ts, side="right")) - 1
+        return float(self.value[place]) if place >= 0 else None
 
 
 def counter_series(recording: Recording) -> tuple[CounterSeries, ...]:
@@ -74,17 +90,23 @@ def counter_bins(series: CounterSeries, level: int, number: int, origin: int) ->
 def _build(recording: Recording) -> list[CounterSeries]:
     found = []
     for rank in recording.ranks:
-        tracks = recording.table("tracks", ranks=(rank,), columns=["track_id", "kind", "name", "unit"]).to_pylist()
+        tracks = recording.table("tracks", ranks=(rank,), columns=list(_TRACK_COLUMNS)).to_pylist()
         rows = recording.table("counters", ranks=(rank,), columns=["track_id", "ts", "value"])
         track, ts, value = (rows[name].to_numpy() for name in ("track_id", "ts", "value"))
-        for one in sorted((t for t in tracks if t["kind"] == "counter"), key=lambda t: str(t["name"])):
+        for one in sorted((t for t in tracks if t["kind"] == "counter"), key=_place):
             mine = np.flatnonzero(track == one["track_id"])
             if len(mine):
                 mine = mine[np.argsort(ts[mine], kind="stable")]
-                unit = one["unit"] or ""
-                found.append(CounterSeries(rank, one["name"] or "counter", unit, ts[mine], value[mine].astype(float)))
+                name, unit, values = one["name"] or "counter", one["unit"] or "", value[mine].astype(float)
+                device = one["device_type"], one["device_index"]
+                found.append(CounterSeries(rank, name, unit, ts[mine], values, *device))
         found += _memory(recording, rank)
     return found
+
+
+def _place(track: dict[str, Any]) -> tuple[str, int, str]:
+    """Counters of a device beside each other, those of none first."""
+    return track["device_type"] or "", track["device_index"] or 0, str(track["name"])
 
 
 def _memory(recording: Recording, rank: int) -> list[CounterSeries]:
@@ -93,8 +115,8 @@ def _memory(recording: Recording, rank: int) -> list[CounterSeries]:
     frame = frame[frame["total_allocated"].notna()].sort_values("ts", kind="stable")
     return [
         CounterSeries(
-            rank, f"{kind} {int(index)} allocated", "bytes", rows["ts"].to_numpy(dtype=np.int64),
-            rows["total_allocated"].to_numpy(dtype=np.float64),
+            rank, "allocated, every event", "bytes", rows["ts"].to_numpy(dtype=np.int64),
+            rows["total_allocated"].to_numpy(dtype=np.float64), str(kind), int(index),
         )
         for (kind, index), rows in frame.groupby(["device_type", "device_index"], observed=True)
         if kind != "cpu"

@@ -12,15 +12,16 @@ class StallscopeTimeline(OwnComponent):
         id: The component's id.
         api: The address of the recording's data, without a slash at the end.
         view: ``[start, end]`` in ns from the start of the recording: what is shown; set by the user and by the page.
-        picked: The picked slice as the route ``slice`` describes it; null for none. Set by the user.
+        picked: The picked slice as the route ``slice`` describes it, or {counter, at}; null for none. Set by the user.
         area: The marked area {start, end, tracks}; null for none. Set by the user.
         theme: ``dark`` or ``light``; the system's where it is not given.
         filter: Only tracks with this text in their label.
-        command: What to do once: {pick, band, fit}, {view: [start, end]}, {showAll: true} or {step: 1 or -1}.
+        command: What to do once: {pick, band, fit}, {moment, counter}, {view: [start, end]}, {showAll: true} or
+            {step: 1 or -1}.
         mirror: Whether the tracks stand upside down, so that two timelines meet in the middle.
         linked: ``{id, shift}`` of another timeline that moves along, ``shift`` ns later in its own time.
         remember: A name: how the tracks are arranged is the same again where one with this name is shown next.
-        searches: How often the user asked for a search; rises by one each time.
+        search: The id of the field that the key for a search goes to.
     """
 
     _children_props: list[str] = []  # noqa: RUF012 - so that Dash declares them
@@ -28,6 +29,6 @@ class StallscopeTimeline(OwnComponent):
     _namespace = "stallscope_timeline"
     _type = "StallscopeTimeline"
     _properties = (
-        "id", "api", "view", "picked", "area", "theme", "filter", "command", "searches", "mirror", "linked",
+        "id", "api", "view", "picked", "area", "theme", "filter", "command", "search", "mirror", "linked",
         "remember",
     )  # fmt: skip

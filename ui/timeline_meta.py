@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..analysis.causes import CAUSE_NAMES
+from ..analysis.counter_bins import CounterSeries
 from ..analysis.device_bands import BAND_CODES, BandTrack
 from ..analysis.steps import StepCut
 from ..profiler.recording.categories import CATEGORIES
@@ -23,7 +24,7 @@ _MOST_OVERVIEW = 8
 
 
 def timeline_meta(tracks: TimelineTracks, rank: int | None = None) -> dict[str, Any]:
-    """The answer to ``meta``: span (ns), tree, categories, bands, bandLabels, overview, steps, losses.
+    """The answer to ``meta``: span (ns), tree, categories, bands, bandLabels, overview, steps, losses, firstCounter.
 
     With a rank the tree, steps and overview are those of that rank alone; the numbers of tracks stay the same.
     Times are ns from the start of the recording. ui/timeline/src/rows.js says what a node of the tree is.
@@ -46,6 +47,7 @@ def timeline_meta(tracks: TimelineTracks, rank: int | None = None) -> dict[str, 
         "overview": [tracks.first_band + number for number in bands[:_MOST_OVERVIEW]],
         "steps": steps,
         "losses": losses,
+        "firstCounter": tracks.first_counter,
     }
 
 
@@ -60,6 +62,12 @@ def device_label(device_type: str, device_index: int | None) -> str:
     if device_index is None:
         return "training threads" if device_type == "cpu" else device_type
     return f"{device_type or 'device'}:{device_index}"
+
+
+def counter_label(series: CounterSeries) -> str:
+    """The counter's name, behind the device that it is about."""
+    device = f"{device_label(series.device_type, series.device_index)} " if series.device_type else ""
+    return device + series.name
 
 
 def _rank(tracks: TimelineTracks, rank: int, steps: dict[str, list[dict[str, Any]]]) -> Node:
@@ -163,8 +171,9 @@ def _counters(tracks: TimelineTracks, rank: int) -> list[Node]:
             nodes.append(
                 {
                     "key": f"counter{number}",
-                    "label": series.name,
+                    "label": counter_label(series),
                     "detail": series.unit,
+                    "unit": series.unit,
                     "kind": "counter",
                     "track": tracks.first_counter + number,
                     "least": min(0.0, least),

@@ -33,6 +33,15 @@ def size(count: Any) -> str:
     return f"{value:.0f} B" if unit == 0 else f"{value:.3g} {_UNITS[unit]}"
 
 
+def quantity(value: Any, unit: str) -> str:
+    """A number with its unit, bytes in binary units; a dash where it is not known."""
+    if _missing(value):
+        return ABSENT
+    if unit.startswith("bytes"):
+        return size(value) + unit.removeprefix("bytes")
+    return f"{float(value):,.4g} {unit}".strip()
+
+
 def place(file: Any, line: Any, function: Any = None, line_source: Any = None) -> str:
     """``train.py:12 in step``; where only the function is known, that it is so; a dash where nothing is."""
     if _missing(file) or file == "":

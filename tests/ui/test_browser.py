@@ -97,15 +97,29 @@ def test_an_area_has_statistics(site: Site) -> None:
 def test_search_walks_through_what_it_found(site: Site) -> None:
     site.open("?view=timeline", READY["timeline"])
     site.page.locator(".timeline").focus()
-    site.page.keyboard.press("/")
-    site.wait("document.activeElement.id === 'search'")
-    site.page.keyboard.insert_text("memcpy")
+    site.page.keyboard.type("/memcpy htod", delay=0)
+    assert site.page.evaluate("document.activeElement.value") == "memcpy htod"
     site.page.keyboard.press("Enter")
     site.page.wait_for_selector("#details h2:has-text('Memcpy')")
     assert site.page.locator("#search-count").inner_text() == "8 slices"
     first = site.query().get("slice")
     site.page.get_by_role("button", name="Next").click()
     site.wait(f"(s => s && s !== '{first}')(new URLSearchParams(location.search).get('slice'))")
+    site.check()
+
+
+@pytest.mark.parametrize(
+    ("view", "field"), [("timeline", "search"), ("timeline", "track-filter"), ("kernels", "row-filter")]
+)
+def test_what_is_typed_fast_stays_in_its_order(site: Site, view: str, field: str) -> None:
+    text = "aten::convolution_backward, the quick brown fox"
+    site.open(f"?view={view}", READY[view])
+    site.page.locator(f"#{field}").focus()
+    for delay, part in enumerate((text[:20], text[20:30], text[30:])):
+        site.page.keyboard.type(part, delay=4 * delay)
+    site.page.wait_for_timeout(300)  # until it was told, which must not write back
+    site.page.keyboard.type("!")
+    assert site.page.locator(f"#{field}").input_value() == f"{text}!"
     site.check()
 
 
@@ -151,6 +165,33 @@ def test_the_source_marks_the_asked_line_and_leads_to_its_stall(site: Site) -> N
 def test_a_wrong_address_still_shows_a_view(site: Site, query: str) -> None:
     site.open(query, "main > div > *")
     assert "root:" not in site.page.locator("main").inner_text()
+    site.check()
+
+
+def test_a_counter_and_memory_lead_to_each_other(site: Site) -> None:
+    site.open("?view=timeline", READY["timeline"])
+    timeline = "document.querySelector('.timeline').timeline"
+    row = f"{timeline}.state.rows.list.find((one) => one.node.label === 'cuda:0 allocated, every event')"
+    site.page.evaluate(f"{timeline}.reveal({{ track: ({row}).node.track, start: 1, end: 2 }})")
+    site.page.evaluate("new Promise(requestAnimationFrame)")
+    x, y = site.page.evaluate(f"[{timeline}.state.view.x(17e6), ({row}).screen + 20]")
+    box = site.page.locator(".timeline").bounding_box()
+    site.wait(f"{timeline}.state.counters.tiles.size && ![...{timeline}.state.counters.tiles.values()].includes(null)")
+    site.page.mouse.move(box["x"] + x, box["y"] + y)
+    site.page.wait_for_selector(".timeline-tip:has-text('cuda:0 allocated, every event')")
+    assert site.page.locator(".timeline-tip span").inner_text() == "2 MiB"
+    site.page.mouse.click(box["x"] + x, box["y"] + y)
+    site.page.wait_for_selector("#details dd:has-text('2 MiB')")
+    site.wait("new URLSearchParams(location.search).has('counter')")
+    at = int(site.query()["at"])
+    assert at == pytest.approx(17e6, abs=1e5)
+    site.open(site.page.evaluate("location.search"), "#details dd:has-text('2 MiB')")  # the address restores it
+    site.page.locator("#details a", has_text="Who holds memory").click()
+    site.page.wait_for_selector("h2:has-text('Who holds 2 MiB, 17.')")
+    assert (site.query()["at"], site.query()["rank"]) == (str(at), "0")
+    site.page.locator("a", has_text="Show on the timeline").click()
+    site.page.wait_for_selector("#details h2:has-text('cuda:0 allocated, every event')")
+    assert site.page.evaluate(f"{timeline}.state.marks") == [at]
     site.check()
 
 

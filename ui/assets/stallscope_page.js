@@ -33,9 +33,10 @@ window.dash_clientside.stallscope_page = {
       query.set("end", view[1]);
     }
     const asked = window.dash_clientside.callback_context.triggered.some((one) => one.prop_id.endsWith(".picked"));
-    if (asked) for (const name of ["slice", "stall", "line"]) query.delete(name);
+    if (asked) for (const name of ["slice", "stall", "line", "at", "counter"]) query.delete(name);
     if (asked && picked?.slice_id) query.set("slice", picked.slice_id);
     if (asked && picked?.stall_id) query.set("stall", picked.stall_id);
+    if (asked && picked?.counter !== undefined) for (const name of ["at", "counter"]) query.set(name, picked[name]);
     window.history.replaceState(window.history.state, "", `?${query}`);
     return window.dash_clientside.no_update;
   },
@@ -53,11 +54,6 @@ window.dash_clientside.stallscope_page = {
   ask_newer: (clicks) => {
     const { no_update } = window.dash_clientside;
     return clicks ? [{ search: window.location.search, clicks }, "Opening…", true] : [no_update, no_update, no_update];
-  },
-
-  focus_search: (searches) => {
-    if (searches) document.getElementById("search")?.focus();
-    return window.dash_clientside.no_update;
   },
 
   /** Leaves the rows of a table that have the text, and writes it into the address. */

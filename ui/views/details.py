@@ -14,6 +14,7 @@ from ...analysis.source_position import SourceLine
 from ..addresses import address
 from ..served import Served
 from ..wording import duration, editor_address, place, size
+from .counter_details import counter_details
 from .parts import facts, swatch
 
 Query = Mapping[str, str]
@@ -29,9 +30,11 @@ def details_of(served: Served, picked: dict[str, Any], query: Query) -> list[Any
 
     Args:
         served: The recording.
-        picked: The answer of the route.
+        picked: The answer of the route; or the number of a counter and a moment.
         query: The query of the page's address, which links stand on.
     """
+    if picked.get("counter") is not None:
+        return counter_details(served, picked, query) or nothing_picked()
     rank = served.rank_of(picked.get("rank"))
     if rank is None:
         return nothing_picked()

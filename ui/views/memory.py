@@ -103,6 +103,16 @@ def register(app: dash.Dash, recordings: OpenRecordings) -> None:
         return dash.no_update if slice_id is None else go(search, "timeline", slice=int(slice_id))
 
 
+def _counter(served: Served, rank: int, number: int) -> int | None:
+    """The number of the timeline's counter of what the device holds; None where it has none."""
+    device = memory_peaks(served.recording, rank=rank)[number]
+    for place_, series in enumerate(served.tracks.counters):
+        same = (series.rank, series.device_type, series.device_index) == (rank, device.device_type, device.device_index)
+        if same and series.is_memory and "allocated" in series.name:
+            return place_
+    return None
+
+
 def _device(query: Query, count: int) -> int:
     text = query.get("device", "0")
     return int(text) if text.isascii() and text.isdecimal() and len(text) < 6 and int(text) < count else 0
@@ -181,7 +191,9 @@ def _moment_parts(served: Served, query: Query, rank: int, number: int, at: int)
     if chosen is not None:
         blocks = blocks[(holder_of(blocks, by) == chosen).to_numpy(dtype=bool)]
     when = f"{duration(at - served.origin)} after the start"
-    around = {"start": max(0, at - served.origin - _AROUND_NS), "end": at - served.origin + _AROUND_NS}
+    since = max(0, at - served.origin)
+    around: dict[str, int | None] = {"start": max(0, since - _AROUND_NS), "end": since + _AROUND_NS, "at": since}
+    around["counter"] = _counter(served, rank, number)
     held = {"device": query.get("device"), "at": query.get("at")}
     ways = [
         dcc.Link(

@@ -12,6 +12,7 @@ from dash import Input, Output, State, dcc, html
 
 from ..addresses import address
 from ..colours import BAND_COLOURS
+from ..field_component import StallscopeField
 from ..scope import Query
 
 _GRID_THEME = (
@@ -129,10 +130,10 @@ def swatch_column(field: str, title: str, **more: Any) -> dict[str, Any]:
     } | more
 
 
-def filter_field(query: Query) -> dcc.Input:
+def filter_field(query: Query) -> StallscopeField:
     """A field that leaves only the rows of the page's one table that have its text; ``filter`` in the address."""
-    return dcc.Input(
-        id="row-filter", type="text", value=query.get("filter", ""), placeholder="Filter rows", className="field"
+    return StallscopeField(
+        "row-filter", type="text", value=query.get("filter", ""), placeholder="Filter rows", wait=100
     )
 
 

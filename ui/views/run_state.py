@@ -180,7 +180,8 @@ def address_in(newer: Served, before: Served, query: Mapping[str, str]) -> str:
     Times count from the first event, which a file that comes late may move; a stall that is no longer the same is left
     out, and so are times where the earlier state is no longer open.
     """
-    kept = {name: value for name, value in query.items() if name not in ("view", "recording")}
+    # Counters are numbered anew: more of them may have begun.
+    kept = {name: value for name, value in query.items() if name not in ("view", "recording", "counter")}
     known = before.key == query.get("recording", before.key)
     for name in _TIMES:
         if name in kept:

@@ -13,7 +13,7 @@ from ..scope import Query, chosen_step, named, step_numbers
 from ..served import Served
 from .parts import leads
 
-_OF_A_MOMENT = frozenset({"rank", "step", "start", "end", "slice", "stall", "line", "at"})
+_OF_A_MOMENT = frozenset({"rank", "step", "start", "end", "slice", "stall", "line", "at", "counter"})
 """What an address says that no longer holds when another rank or step is chosen."""
 
 

@@ -11,12 +11,14 @@ from dash import ALL, Input, Output, State, dcc, html
 from ...analysis.area_statistics import area_histogram, area_states, area_statistics
 from ...analysis.slice_search import entry_of_slice, search_slices
 from ..addresses import parsed
+from ..field_component import StallscopeField
 from ..open_recordings import OpenRecordings
 from ..scope import Query, named, step_window
 from ..served import Served
 from ..timeline_component import StallscopeTimeline
 from ..timeline_tracks import TimelineTracks
 from ..wording import duration, share
+from .counter_details import counter_of
 from .details import details_of, nothing_picked
 from .parts import count_column, duration_column, grid, records, swatch, table
 from .source import longest_stall_of_line
@@ -44,6 +46,8 @@ _AREA_COLUMNS = (
 def layout(served: Served, query: Query) -> html.Div:
     """The page for an address: ``start`` and ``end`` (ns from the start), and ``slice``, ``stall`` or ``line``.
 
+    Or ``at`` (ns from the start) and ``counter`` (its number): a moment on a counter.
+
     ``rank`` leaves only that rank's tracks, ``step`` shows that step where nothing else says what to show.
     """
     view, command = shown(served, query)
@@ -54,12 +58,8 @@ def layout(served: Served, query: Query) -> html.Div:
         [
             html.Div(
                 [
-                    dcc.Input(
-                        id="track-filter", type="text", placeholder="Filter tracks", debounce=0.2, className="field"
-                    ),
-                    dcc.Input(
-                        id="search", type="search", placeholder="Search slices  /", debounce=True, className="field"
-                    ),
+                    StallscopeField("track-filter", type="text", placeholder="Filter tracks", wait=200),
+                    StallscopeField("search", type="search", placeholder="Search slices  /"),
                     html.Span(id="search-count", className="dim"),
                     html.Button("Previous", id="search-previous", className="button"),
                     html.Button("Next", id="search-next", className="button"),
@@ -68,7 +68,7 @@ def layout(served: Served, query: Query) -> html.Div:
                 className="tools",
             ),
             StallscopeTimeline(
-                "timeline", api=data, command=command, searches=0, remember=f"{served.family}/{rank}", **start
+                "timeline", api=data, command=command, search="search", remember=f"{served.family}/{rank}", **start
             ),
             html.Div(
                 [
@@ -79,7 +79,6 @@ def layout(served: Served, query: Query) -> html.Div:
             ),
             dcc.Store(id="found", data={"refs": [], "at": -1}),
             dcc.Store(id="address-kept"),
-            dcc.Store(id="search-focused"),
         ],
         className="timeline-page",
     )
@@ -90,6 +89,7 @@ def shown(served: Served, query: Query) -> tuple[list[int] | None, dict[str, Any
     span = served.extent[1] - served.extent[0]
     start, end = (_number(query.get(name)) for name in ("start", "end"))
     view = [start, end] if start is not None and end is not None and start < end <= 2 * span + 1 else None
+    at, counter = _number(query.get("at")), counter_of(served, query.get("counter"))
     stall, slice_id = _number(query.get("stall")), _number(query.get("slice"))
     if stall is None and "line" in query:
         stall = longest_stall_of_line(served, query["line"])
@@ -99,6 +99,9 @@ def shown(served: Served, query: Query) -> tuple[list[int] | None, dict[str, Any
         entry = served.bands.entry_of_stall(stall)
     elif slice_id is not None:
         entry = entry_of_slice(index, slice_id)
+    if entry is None and at is not None and at <= span:
+        track = served.tracks.first_counter + int(query["counter"]) if counter else None
+        return view, {"moment": at, "counter": track}
     if entry is None:
         step = step_window(served, query)
         return view or ([step[0] - served.origin, step[1] - served.origin] if step else None), None
@@ -178,12 +181,6 @@ def _register_in_the_browser(app: dash.Dash) -> None:
         prevent_initial_call=True,
     )
     in_browser(
-        dash.ClientsideFunction(page, "focus_search"),
-        Output("search-focused", "data"),
-        Input("timeline", "searches"),
-        prevent_initial_call=True,
-    )
-    in_browser(
         dash.ClientsideFunction(page, "filter_tracks"),
         Output("timeline", "filter"),
         Input("track-filter", "value"),
@@ -195,7 +192,7 @@ def _register_in_the_browser(app: dash.Dash) -> None:
         Output("found", "data", allow_duplicate=True),
         Input("search-next", "n_clicks"),
         Input("search-previous", "n_clicks"),
-        Input("search", "n_submit"),
+        Input("search", "submits"),
         Input("found", "data"),
         prevent_initial_call=True,
     )

@@ -152,10 +152,20 @@ export function drawLosses(state) {
   }
 }
 
+/** The row of a counter under a pixel and the time there: {row, time}; null where there is none. */
+export function counterAt(state, x, y) {
+  if (x < state.view.left || y < state.top) return null;
+  const row = rowAt(state, y);
+  return row?.node.kind === "counter" ? { row, time: Math.max(0, Math.round(state.view.at(x))) } : null;
+}
+
+const rowAt = (state, y) =>
+  state.visible.find((one) => y >= one.screen && y < one.screen + one.height && (one.pinned || y >= state.top + state.rows.pinnedHeight));
+
 /** The slice under a pixel: {row, tile, n}, the narrowest where several touch it; null where there is none. */
 export function hit(state, x, y) {
   if (x < state.view.left || y < state.top) return null;
-  const row = state.visible.find((one) => y >= one.screen && y < one.screen + one.height && (one.pinned || y >= state.top + state.rows.pinnedHeight));
+  const row = rowAt(state, y);
   if (!row || !hasTiles(row.node)) return null;
   const line = Math.floor((y - row.screen - 2) / rowHeight(row.node));
   const time = state.view.at(x);

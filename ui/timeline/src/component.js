@@ -1,6 +1,7 @@
 // The Dash component: React comes from the page. Only settled views, picks and areas go through Dash; all else stays here.
 
 import { api } from "./api.js";
+import { StallscopeField } from "./field.js";
 import { StallscopeGraph } from "./graph.js";
 import { StallscopeIcicle } from "./icicle_component.js";
 import { Timeline } from "./timeline.js";
@@ -26,11 +27,12 @@ class StallscopeTimeline extends React.Component {
         emit({ view: [Math.round(start), Math.round(end)] });
       },
       pick: (slice) => {
-        this.pickedId = slice?.slice_id ?? null;
-        emit({ picked: slice });
+        const counter = slice?.counter;
+        // Counters have the last numbers of all tracks; the page counts them from the first counter.
+        emit({ picked: counter === undefined ? slice : { ...slice, counter: counter - this.timeline.state.meta.firstCounter } });
       },
       area: (area) => emit({ area: area && { start: Math.round(area.start), end: Math.round(area.end), tracks: area.tracks } }),
-      search: () => emit({ searches: (this.props.searches ?? 0) + 1 }),
+      search: () => document.getElementById(this.props.search)?.focus(),
       ready: () => { this.place.current?.setAttribute("data-ready", "true"); },
     }, this.theme(), options);
     this.system = window.matchMedia?.("(prefers-color-scheme: light)");
@@ -66,6 +68,7 @@ class StallscopeTimeline extends React.Component {
 
   run(command) {
     if (command.pick !== undefined) this.timeline.pick(command.pick, Boolean(command.band), { reveal: true, fit: Boolean(command.fit) });
+    if (command.moment !== undefined) this.timeline.pickMoment(command.counter ?? null, command.moment, { reveal: true });
     if (command.view) this.timeline.setView(command.view[0], command.view[1]);
     if (command.showAll) this.timeline.showAll();
     if (command.step) this.timeline.stepBy(command.step);
@@ -88,4 +91,4 @@ class StallscopeTimeline extends React.Component {
   }
 }
 
-window.stallscope_timeline = { StallscopeTimeline, StallscopeGraph, StallscopeIcicle };
+window.stallscope_timeline = { StallscopeField, StallscopeTimeline, StallscopeGraph, StallscopeIcicle };

@@ -26,6 +26,15 @@ export class CounterStore {
     return null;
   }
 
+  /** The least and greatest value in the bin under a time; null where it has not arrived, or there was none yet. */
+  at(node, view, time) {
+    const level = levelFor(view.nsPerPixel);
+    const index = Math.floor(time / tileSpan(level));
+    const tile = this.tiles.get(`${node.track}/${level}/${index}`);
+    const bin = Math.floor((time - index * tileSpan(level)) / 2 ** level);
+    return tile && !Number.isNaN(tile.greatest[bin]) ? [tile.least[bin], tile.greatest[bin]] : null;
+  }
+
   /** Draws one counter into a row of the given css height. */
   draw(context, node, view, y, height, colour, theme) {
     const level = levelFor(view.nsPerPixel);

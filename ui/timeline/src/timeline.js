@@ -1,6 +1,6 @@
 // The timeline: holds its state, draws a frame when something changed, and turns gestures into views, picks and areas.
 
-import { drawCounter, drawLabels, drawLosses, drawSteps, hit, paintSlices, wantTiles } from "./body.js";
+import { counterAt, drawCounter, drawLabels, drawLosses, drawSteps, hit, paintSlices, wantTiles } from "./body.js";
 import { CounterStore } from "./counters.js";
 import { OVERVIEW, RAIL, RULER, drawOverlays, drawOverview, drawRail, drawRuler } from "./frame.js";
 import { Keyboard, helpBox } from "./keyboard.js";
@@ -9,6 +9,7 @@ import { Pointer } from "./pointer.js";
 import { Raster, rowHeight } from "./raster.js";
 import { Rows } from "./rows.js";
 import { TileStore } from "./tiles.js";
+import { Tip } from "./tip.js";
 import { formatDuration, niceStep, tickBase, ticks } from "./time.js";
 import { View } from "./view.js";
 
@@ -35,9 +36,7 @@ export class Timeline {
     this.alive = true;
     element.replaceChildren();
     this.canvas = element.appendChild(document.createElement("canvas"));
-    this.tip = element.appendChild(document.createElement("div"));
-    this.tip.className = "timeline-tip";
-    this.tip.hidden = true;
+    this.tip = new Tip(element);
     this.help = element.appendChild(helpBox());
     this.spoken = element.appendChild(document.createElement("div"));
     this.spoken.className = "timeline-spoken";
@@ -252,7 +251,8 @@ export class Timeline {
     if (!state.meta) return;
     const found = at && hit(state, at.x, at.y);
     state.hover = found ? this.describe(found) : null;
-    this.showTip(found, at);
+    if (found) this.tip.slice(state, found, at);
+    else this.tip.counter(state, at && counterAt(state, at.x, at.y), at);
     this.invalidate();
   }
 
@@ -263,27 +263,12 @@ export class Timeline {
     };
   }
 
-  showTip(found, at) {
-    this.tip.hidden = !found;
-    if (!found) return;
-    const { tile, n, row } = found;
-    const band = row.node.kind === "band";
-    const name = band ? this.state.meta.bandLabels[tile.category[n]] : this.state.names.get(tile.name[n]);
-    const title = document.createElement("b");
-    title.textContent = tile.count[n] > 1 ? `${tile.count[n].toLocaleString()} slices, the longest ${name}` : name;
-    const more = document.createElement("span");
-    const kind = band ? row.node.label : this.state.meta.categories[tile.category[n]];
-    const cover = tile.count[n] > 1 ? ` · ${Math.round(100 * tile.cover[n])} % covered` : "";
-    more.textContent = `${formatDuration(tile.dur[n])} · ${kind}${cover}`;
-    this.tip.replaceChildren(title, more);
-    const left = Math.min(at.x + 14, this.state.width - 340);
-    this.tip.style.transform = `translate(${Math.max(4, left)}px, ${Math.min(at.y + 16, this.state.height - 60)}px)`;
-  }
-
   clickAt(at, event) {
     const { state } = this;
     if (!state.meta) return;
     if (at.x < RAIL && at.y > state.top) return this.clickRail(at, event);
+    const counter = counterAt(state, at.x, at.y);
+    if (counter) return this.pickMoment(counter.row.node.track, counter.time);
     const found = hit(state, at.x, at.y);
     if (!found) return this.pick(null);
     const one = this.describe(found);
@@ -320,6 +305,19 @@ export class Timeline {
     if (options.reveal) this.reveal(one, options.fit);
     this.invalidate();
     if (!options.silent) this.on.pick?.(one);
+  }
+
+  /** Marks a moment, and picks what a counter was then; of no counter where `track` is null. */
+  pickMoment(track, time, options = {}) {
+    const { state } = this;
+    this.asked = Symbol("moment");
+    state.picked = null;
+    state.highlights = [];
+    state.marks = [time];
+    const node = track === null ? undefined : state.rows.open(track)?.node;
+    if (node && options.reveal) this.reveal({ track, start: time, end: time });
+    this.invalidate();
+    if (node) this.on.pick?.({ counter: track, at: time });
   }
 
   async pickNear(way) {

@@ -1,5 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { formatQuantity } from "../src/quantity.js";
+import { Rest } from "../src/rest.js";
 import { Rows, heightOf } from "../src/rows.js";
 import { BINS, TileStore, decodeTiles, levelFor, tileSpan } from "../src/tiles.js";
 import { formatDuration, niceStep, tickBase, ticks } from "../src/time.js";
@@ -175,4 +177,44 @@ test("with slack the view may reach past both ends, and no further", () => {
   assert.deepEqual([view.start, view.end], [-500, 0]);
   view.set(-9000, 9000);
   assert.deepEqual([view.start, view.end], [-500, 1500]);
+});
+
+test("quantities have three or four places and their unit, bytes a binary one", () => {
+  assert.equal(formatQuantity(0, "bytes"), "0 B");
+  assert.equal(formatQuantity(1536, "bytes"), "1.5 KiB");
+  assert.equal(formatQuantity(3 * 2 ** 30, "bytes/s"), "3 GiB/s");
+  assert.equal(formatQuantity(-2048, "bytes"), "-2 KiB");
+  assert.equal(formatQuantity(2.25049, "cores"), "2.25 cores");
+  assert.equal(formatQuantity(12345678, ""), "12,350,000");
+});
+
+test("an arrangement of rows is the same again on another tree, whose new rows stay as they come", () => {
+  const track = (key) => ({ key, label: key, kind: "thread", rows: 1, track: 0 });
+  const group = (key, children, collapsed) => ({ key, label: key, kind: "group", children, collapsed });
+  const rows = new Rows([group("a", [track("a1"), track("a2")]), group("b", [track("b1")])]);
+  rows.toggle("a");
+  rows.pin("b1");
+  rows.hide("a2");
+  const other = new Rows([group("a", [track("a1"), track("a2")]), group("b", [track("b1")]), group("c", [track("c1")], true)]);
+  other.arrange(rows.arrangement());
+  assert.deepEqual(other.list.map((row) => row.node.key), ["b1", "a", "b", "b1", "c"]);
+  rows.pin("b1");
+  assert.deepEqual(other.pinned, ["b1"]);
+});
+
+test("a text is told once it has rested, at once when it is empty or asked for, and never twice", async () => {
+  const told = [];
+  const rest = new Rest((text) => told.push(text), 5);
+  for (const text of ["a", "ab", "abc"]) rest.changed(text);
+  assert.deepEqual(told, []);
+  await new Promise((done) => setTimeout(done, 20));
+  assert.deepEqual(told, ["abc"]);
+  assert.equal(rest.now("abc"), false);
+  assert.equal(rest.now("abcd"), true);
+  rest.changed("");
+  assert.deepEqual(told, ["abc", "abcd", ""]);
+  const only = new Rest((text) => told.push(text), null);
+  only.changed("x");
+  await new Promise((done) => setTimeout(done, 20));
+  assert.equal(told.length, 3);
 });
