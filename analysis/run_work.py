@@ -77,7 +77,7 @@ def _op_rows(recording: Recording, rank: int) -> list[tuple[Key, Values]]:
 
 
 def _line_rows(recording: Recording, rank: int) -> list[tuple[Key, Values]]:
-    frame = source_lines(recording, rank=rank)
+    frame = source_lines(recording, rank=rank, training_only=True)
     found: list[tuple[Key, Values]] = []
     for file, line, function, calls, device, host in zip(
         _texts(frame["file"]), frame["line"], _texts(frame["function"]), frame["calls"], frame["device_ns"],

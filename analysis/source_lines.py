@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 from .columns import nullable_ints, texts
 from .device_activity import rank_activity
 from .group_statistics import group_sum
+from .host_activity import training_threads
 from .nesting import Ints, Mask, outermost
 from .selection import Selection, Window, host_selection
 from .self_time import self_time
@@ -64,6 +65,7 @@ def source_lines(
     step: int | None = None,
     window: Window | None = None,
     stalls: pd.DataFrame | None = None,
+    training_only: bool = False,
 ) -> pd.DataFrame:
     """The lines of source of a rank, those first that cost most host, device and stall time together.
 
@@ -77,6 +79,9 @@ def source_lines(
         window: ``(start, end)`` in ns; the steady steps by default.
         stalls: Rows of the table ``stalls`` for the same part, for stall_ns and exposed_copy_ns; without it those are
             null. Joined by file, line and function.
+        training_only: Whether host_ns leaves out threads that neither launch device work nor run ops (a progress bar
+            that waits all the time costs no step anything), and ranges that are not nested with the other slices of
+            their thread, which spend their time.
 
     Returns:
         One row a line: file, line, function (null in the row of what no line is known for), origin ("user", "library"),
@@ -92,7 +97,8 @@ def source_lines(
     selection = host_selection(recording, rank, step=step, window=window)
     sums = _Sums({NOWHERE: 0}, {}, {0: -1})
     has_python = bool(t.is_category("python").any())
-    _add_slices(recording, t, selection, sums, LINE_SOURCES.index("function" if has_python else "stack"))
+    known = LINE_SOURCES.index("function" if has_python else "stack")
+    _add_slices(recording, t, selection, sums, known, _on_threads(t, training_only=training_only))
     _add_functions(t, selection, sums)
     if stalls is not None:
         _add_stalls(stalls[stalls["rank"] == rank], sums)
@@ -100,12 +106,14 @@ def source_lines(
     return _frame(sums, selection, has_python, stalls is not None, has_samples)
 
 
-def _add_slices(recording: Recording, t: Timeline, selection: Selection, sums: _Sums, source: int) -> None:
-    """Self time of the host's slices, and the device work that they launched."""
+def _add_slices(
+    recording: Recording, t: Timeline, selection: Selection, sums: _Sums, source: int, on_threads: Mask
+) -> None:
+    """Self time of the slices on some threads, and the device work that slices launched."""
     lines = row_lines(recording, t.rank)
     numbers = [*(sums.number((line.file, line.line, line.function), source) for line in lines.lines), 0]
     line = np.where(lines.line >= 0, lines.line, len(lines.lines))
-    host = np.flatnonzero(_on_threads(t) & selection.holds(t.ts))
+    host = np.flatnonzero(on_threads & selection.holds(t.ts))
     self_ns = self_time(t.ts, t.end, t.parent)
     work = t.device_rows[t.launch[t.device_rows] >= 0]
     launch = t.launch[work]
@@ -165,10 +173,15 @@ def _place(line: SourceLine) -> Place:
     return line.file, line.line, line.function
 
 
-def _on_threads(t: Timeline) -> Mask:
+def _on_threads(t: Timeline, *, training_only: bool) -> Mask:
+    """Which rows are on threads of the host; only on those that train where there are any and only they count."""
+    training = training_threads(t).training if training_only else ()
     on_thread = np.array([*(track.kind == "thread" for track in t.tracks), False], dtype=np.bool_)
+    if training:
+        on_thread[:] = False
+        on_thread[list(training)] = True
     there: Mask = on_thread[t.track]
-    return there
+    return there & ~(t.is_category("annotation") & (t.lane > 0)) if training_only else there
 
 
 def _frame(sums: _Sums, selection: Selection, has_python: bool, has_stalls: bool, has_samples: bool) -> pd.DataFrame:

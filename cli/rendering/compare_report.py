@@ -32,13 +32,15 @@ def compare_report(found: Compared, base: str, new: str, *, limit: int) -> Repor
         limit: The most rows of a table; 0 for all.
     """
     warnings = [note for note in found.notes if note.startswith(("New: ", "Apples and pears"))]
+    work = [_kernels(found, limit), _ops(found, limit)]
+    if any(row.name == "device" and row.unlike for row in found.environment):
+        work.reverse()  # another device runs other kernels: the ops are what both have
     sections = [
         _environment(found),
         _runs(found),
         _parts(found, limit),
         _places(found, limit),
-        _kernels(found, limit),
-        _ops(found, limit),
+        *work,
         _lines(found, limit),
         _metrics(found),
         _fallbacks(found, limit),
@@ -244,8 +246,9 @@ def _ops(found: Compared, limit: int) -> Section:
 
 
 def _lines(found: Compared, limit: int) -> Section:
+    note = "self time on the training threads, waits included; device: what each launched"
     return _work(
-        "Lines", "self time on the host in a mean step; device: what each launched", found.lines, limit, _host,
+        "Lines", note, found.lines, limit, _host,
         (Column("line", fit=path_end, weight=3), name_column("in"), number_column("device")),
         lambda row: (row.name or "(no line known)", row.detail or numbers.ABSENT, signed(row.device_difference_ns)),
     )  # fmt: skip
