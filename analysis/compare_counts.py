@@ -9,8 +9,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from .compare_lines import NOWHERE, Place, same_lines
 from .compare_parts import nearest
-from .run_facts import RunMeasures
+from .run_facts import FallbackMeasure, RunMeasures
 
 MOST_NOTES = 5
 
@@ -43,20 +44,33 @@ class CompilationDifference:
 
 
 def fallback_differences(base: Sequence[RunMeasures], new: Sequence[RunMeasures]) -> tuple[FallbackDifference, ...]:
-    """Fallbacks of either side, those first whose time differs most."""
-    sums: dict[tuple[str, str, str | None, int | None], list[int]] = {}
+    """Fallbacks of either side, those first whose time differs most.
+
+    A line that an edit moved is the same line; it has the number that it has on the new side.
+    """
+    sums: dict[tuple[str, str, Place], list[int]] = {}
+    places = [[_place(one) for run in runs for one in run.fallbacks] for runs in (base, new)]
+    now = {old: place for place, old in same_lines(*places).items()}
     for side, runs in enumerate((base, new)):
         for run in runs:
             for one in run.fallbacks:
-                row = sums.setdefault((one.op, one.root_op, one.file, one.line), [0, 0, 0, 0])
+                place = _place(one)
+                row = sums.setdefault((one.op, one.root_op, place if side else now.get(place, place)), [0, 0, 0, 0])
                 row[side] += one.count
                 row[2 + side] += one.host_ns
     sizes = (len(base), len(new), len(base), len(new))
     found = [
-        FallbackDifference(*key, *(nearest(value, size) for value, size in zip(row, sizes, strict=True)))
-        for key, row in sums.items()
-    ]
+        FallbackDifference(
+            op, root_op, file or None, line or None,
+            *(nearest(value, size) for value, size in zip(row, sizes, strict=True)),
+        )
+        for (op, root_op, (file, line, _)), row in sums.items()
+    ]  # fmt: skip
     return tuple(sorted(found, key=lambda one: (-abs(one.new_ns - one.base_ns), one.op, one.file or "", one.line or 0)))
+
+
+def _place(one: FallbackMeasure) -> Place:
+    return (one.file, one.line or 0, one.function or "") if one.file else NOWHERE
 
 
 def compilation_differences(

@@ -195,6 +195,12 @@ def test_fallbacks_are_matched_by_op_and_place() -> None:
     assert {row.key: row.new for row in found.metrics}["fallback_count"] == 2
 
 
+def test_a_fallback_whose_line_moved_is_one_row() -> None:
+    old, now = (FallbackMeasure("aten::i0", "aten::i0", 4, 400, "train.py", line, "loop") for line in (9, 11))
+    found = compare([run([MS], fallbacks=(old,))], [run([MS], fallbacks=(now,))])
+    assert [(row.line, row.base_count, row.new_count) for row in found.fallbacks] == [(11, 4, 4)]
+
+
 def test_what_is_new_is_told_first_whatever_the_time_says() -> None:
     op = FallbackMeasure("aten::nan_to_num", "aten::nan_to_num", 4, 400, "train.py", 9, "loop")
     again = (PlacedCount("forward", 2, "net.py", 5, "size mismatch"),)
