@@ -99,6 +99,10 @@ WORDING: dict[str, Wording] = {
         "Copies within {device} that nothing runs beside",
         "Copy less: no clone() or contiguous() in the step, outputs written in place, gradients as views of buckets.",
     ),
+    "memset": Wording(
+        "Memory is filled with a value, and nothing runs beside it",
+        "Fill less: zero_grad(set_to_none=True), empty() where every element is written anyway, buffers made once.",
+    ),
     "wait_for_peer": Wording(
         "{device} waits for another rank in collectives",
         "Look at what that rank does before it arrives: its own stalls and its share of the work.",

@@ -31,6 +31,9 @@ LIMIT = 5
 WORTH_FRAC = 0.02
 """A finding that would give back less than this share of the step is not worth a line."""
 
+LEAST_GROWTH_BYTES = 1024
+"""Memory that grows by less than this a step takes a million steps for a gigabyte: no line either."""
+
 DEVICE_BOUND_FRAC = 0.97
 """From this share of time in computation on, the device is the limit."""
 
@@ -193,7 +196,7 @@ def _memory(recording: Recording, ranks: tuple[int, ...]) -> list[Finding]:
     found = []
     for rank in ranks:
         for growth in memory_growth(recording, rank=rank):
-            if growth.verdict != "grows":
+            if growth.verdict != "grows" or growth.total_bytes < LEAST_GROWTH_BYTES * (growth.steps - 1):
                 continue
             words = WORDING["memory_growth"]
             found.append(

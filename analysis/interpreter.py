@@ -39,7 +39,7 @@ LONGEST_LOOK_NS = 100_000_000
 # Built-in functions that give the interpreter away while they wait.
 _WAITS = re.compile(
     r"^<built-in (?:method|function) (?:acquire|get|wait\w*|join|sleep|select|poll|epoll|recv\w*|p?read\w*|accept"
-    r"|connect|send\w*|p?write\w*|flush|fsync|open|run_backward|synchronize)\b"
+    r"|connect|send\w*|p?write\w*|flush|fsync|open|setprofile|run_backward|synchronize)\b"
 )
 _NOTHING = np.zeros((0, 2), dtype=np.int64)
 _BUILT_IN = re.compile(r"^<built-in ")
@@ -53,10 +53,12 @@ class InterpreterWaits:
     Attributes:
         spans: (n, 2) disjoint intervals, ns.
         holder: Per stretch the track of the thread that ran meanwhile.
+        running: Per such track when it ran Python, as a union.
     """
 
     spans: Ints
     holder: Ints
+    running: dict[int, Ints]
 
     def holder_at(self, instant: int) -> int:
         """The track of the thread that held the interpreter then; -1 for none."""
@@ -71,24 +73,20 @@ def interpreter_waits(recording: Recording, activity: RankActivity) -> Interpret
 
 def _waits(recording: Recording, activity: RankActivity) -> InterpreterWaits:
     t, host = activity.timeline, activity.host
-    found = InterpreterWaits(_NOTHING, np.zeros(0, dtype=np.int64))
-    if host.threads.main < 0:
-        return found
     traced = t.is_category("python", "module")
-    others = _others(recording, activity, traced)
+    others = _others(recording, activity, traced) if host.threads.main >= 0 else {}
     if not others:
-        return found
+        return InterpreterWaits(_NOTHING, np.zeros(0, dtype=np.int64), {})
     spans = _unrecorded_calls(activity, traced)
+    found, holders = [_NOTHING], [np.zeros(0, dtype=np.int64)]
     for track, running in others.items():
-        length = spans[:, 1] - spans[:, 0]
-        chosen = iv.covered(running, spans[:, 0], spans[:, 1]) >= RAN_FRAC * length
-        found = InterpreterWaits(
-            np.concatenate([found.spans, spans[chosen]]),
-            np.concatenate([found.holder, np.full(int(chosen.sum()), track, dtype=np.int64)]),
-        )
+        chosen = iv.covered(running, spans[:, 0], spans[:, 1]) >= RAN_FRAC * (spans[:, 1] - spans[:, 0])
+        found.append(spans[chosen])
+        holders.append(np.full(int(chosen.sum()), track, dtype=np.int64))
         spans = spans[~chosen]
-    order = np.argsort(found.spans[:, 0], kind="stable")
-    return InterpreterWaits(found.spans[order], found.holder[order])
+    waits, holder = np.concatenate(found), np.concatenate(holders)
+    order = np.argsort(waits[:, 0], kind="stable")
+    return InterpreterWaits(waits[order], holder[order], others)
 
 
 def _unrecorded_calls(activity: RankActivity, traced: Mask) -> Ints:

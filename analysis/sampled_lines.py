@@ -39,6 +39,12 @@ class SampledLines:
             votes = Counter({n: count for n, count in votes.items() if _same_function(self.lines[n], function)})
         return self.lines[votes.most_common(1)[0][0]] if votes else None
 
+    def inside(self, spans: Ints) -> SampledLines:
+        """The samples in a union of intervals, their ends included."""
+        place = np.searchsorted(spans[:, 0], self.ts, side="right") - 1
+        keep = (place >= 0) & (self.ts <= np.append(spans[:, 1], 0)[place])
+        return SampledLines(self.ts[keep], self.line[keep], self.lines, self.whole)
+
     def most_common(self) -> SourceLine | None:
         """The line seen most often in all of the recording; None where none was."""
         votes = Counter(self.line.tolist())

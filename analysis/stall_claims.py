@@ -30,7 +30,12 @@ MOST_FRAC = 0.5
 
 NOT_A_FINDING = ("tail",)
 
-KINDS = (*CAUSE_NAMES, "launch_bound", "between_ops", "held", "pageable_copy", "device_copy", "awaited_copy")
+MOVEMENTS = ("copy", "pageable_copy", "device_copy", "awaited_copy", "memset")
+"""Kinds in which the device moves data itself: what is measured is the operation, and no wait for it."""
+
+KINDS = (
+    *CAUSE_NAMES, "launch_bound", "between_ops", "held", "pageable_copy", "device_copy", "awaited_copy", "memset",
+)  # fmt: skip
 """What findings about stalls are called: by their root cause, in most cases."""
 
 
@@ -81,7 +86,7 @@ def _kind_of_copy(name: str) -> str | None:
     """What is special about a copy of that name; None for nothing."""
     if "ageable" in name:
         return "pageable_copy"
-    return "device_copy" if direction_of(name) == "device_to_device" else None
+    return {"device_to_device": "device_copy", "set": "memset"}.get(direction_of(name))
 
 
 def _aside(t: Timeline, device: DeviceActivity) -> npt.NDArray[np.bool_]:

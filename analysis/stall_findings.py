@@ -13,7 +13,7 @@ from .finding_candidates import Candidate, Scope
 from .finding_texts import duration_text
 from .group_statistics import distinct
 from .source_position import SourceLine
-from .stall_claims import ALL_OVER, KINDS, NOT_A_FINDING, blamed, claims, kinds_of
+from .stall_claims import ALL_OVER, KINDS, MOVEMENTS, NOT_A_FINDING, blamed, claims, kinds_of
 from .stall_lines import LINE_SOURCES, stall_lines
 from .stall_rows import CONFIDENCE, StallRows, stall_rows
 from .timeline import DATA_MOVEMENT, Timeline
@@ -86,7 +86,7 @@ def _evidence(t: Timeline, scope: Scope, kind: str, rows: StallRows, second: npt
     pieces = _per(count, scope)
     text = f"{duration_text(scope.per_unit(dur))}{unit} in {pieces} {'piece' if pieces == '1' else 'pieces'}{unit}"
     text += f", the longest {duration_text(int(rows.dur.max()))}"
-    if movement and not kind.endswith("copy"):
+    if movement and kind not in MOVEMENTS:
         text += f"; {duration_text(scope.per_unit(movement))} of it are copies"
     if kind in ALL_OVER:
         text += f"; {_operations(t, scope)}"

@@ -141,8 +141,7 @@ class LineFinder:
     def of_time(self, start: int, end: int) -> Found:
         """The line on which the training loop spent most of a stretch of time in which nothing else is recorded."""
         if (start, end) not in self._of_time:
-            holder = interpreter_waits(self._recording, self._activity).holder_at((start + end) // 2)
-            held = self._held(holder, start, end) if holder >= 0 else (-1, -1)
+            held = self._held(start, end)
             known = held[0] >= 0
             self._of_time[start, end] = held if known else self._time(self._activity.host.threads.main, start, end)
         return self._of_time[start, end]
@@ -198,9 +197,14 @@ class LineFinder:
                 return self._add(loop, SOURCE)
         return self._add(place, source)
 
-    def _held(self, track: int, start: int, end: int) -> Found:
-        """The line of a thread that held the interpreter meanwhile: where the sampler saw it, then or at any time."""
-        samples = sampled_lines(self._recording, self._t.rank, self._t.tracks[track].track_id)
+    def _held(self, start: int, end: int) -> Found:
+        """The line of a thread that held the interpreter meanwhile: where the sampler saw it run, then or ever."""
+        waits = interpreter_waits(self._recording, self._activity)
+        holder = waits.holder_at((start + end) // 2)
+        if holder < 0:
+            return -1, -1
+        samples = sampled_lines(self._recording, self._t.rank, self._t.tracks[holder].track_id)
+        samples = samples.inside(waits.running[holder])
         seen = samples.between(start, end) or samples.most_common()
         return self._add(seen, SAMPLE) if seen is not None else (-1, -1)
 

@@ -41,9 +41,9 @@ _ALSO_FRAC = 0.25
     output_keys={
         "stalls": (
             f"by reason a list of {{{_PLACE_KEYS}, kind (the root cause, or launch_bound, held, between_ops, "
-            "pageable_copy, device_copy, awaited_copy), file, line, function, line_source, dur (ns that it would give "
-            "back), second_ns (of that where another cause is the root), movement_ns, steady_step_ns, count, "
-            "longest_ns, window_frac, also, "
+            "pageable_copy, device_copy, awaited_copy, memset), file, line, function, line_source, dur (ns that it "
+            "would give back), second_ns (of that where another cause is the root), movement_ns, steady_step_ns, "
+            "count, longest_ns, window_frac, also, "
             "host, ended_by (each null or {name, count, dur}), later_ns, typical_ns, slice_ids (for `stallscope "
             "why`), confidence, "
             f"reason, advice}}; else a list of {{{_PLACE_KEYS}, state, cause or root_cause, with --by line also file, "
@@ -122,6 +122,7 @@ def _by_reason(recording: Recording, scope: Scope, limit: int, as_json: bool) ->
 
 def _print_reason(out: Page, recording: Recording, number: int, reason: StallReason, several: bool) -> None:
     from ..analysis.causes import CAUSES
+    from ..analysis.stall_claims import MOVEMENTS
     from .rendering.numbers import duration, plural, share
     from .rendering.source_text import source_text
     from .rendering.text import printable, shortened
@@ -139,10 +140,11 @@ def _print_reason(out: Page, recording: Recording, number: int, reason: StallRea
     _paragraph(out, "gives back", text + _of_which(reason))
     waited = f"{plural(reason.count, 'piece')}, the longest {duration(reason.longest_ns)}"
     if reason.ended_by:
-        waited += f"; most before {_name(reason.ended_by)} ({reason.ended_by.count:,})"
+        which = "mostly" if reason.kind in MOVEMENTS else "most before"
+        waited += f"; {which} {_name(reason.ended_by)} ({reason.ended_by.count:,})"
     if reason.kind in _ALL_OVER and reason.typical_ns is not None:
         waited += f"; half of what it waited for runs for less than {duration(reason.typical_ns)}"
-    _paragraph(out, "device", waited)
+    _paragraph(out, "device" if reason.device_index is not None or reason.device_type != "cpu" else "threads", waited)
     if reason.host:
         _paragraph(out, "host", _host(reason, reason.host))
     if reason.also and reason.also.dur >= _ALSO_FRAC * reason.dur:
@@ -172,15 +174,17 @@ _KINDS = {
     "pageable_copy": "a copy from or to pageable memory, with nothing beside it",
     "awaited_copy": "a copy on a stream of its own, and nothing ran until it was through",
     "device_copy": "a copy within the device, with nothing beside it",
+    "memset": "memory filled with a value, with nothing beside it",
 }
 _ALL_OVER = ("launch_bound", "between_ops", "kernel_gap", "held")
 
 
 def _of_which(reason: StallReason) -> str:
+    from ..analysis.stall_claims import MOVEMENTS
     from .rendering.numbers import duration
 
     parts = []
-    if reason.movement_ns and not reason.kind.endswith("copy"):
+    if reason.movement_ns and reason.kind not in MOVEMENTS:
         parts.append(f"{duration(reason.movement_ns)} of it copies")
     if reason.second_ns:
         parts.append(f"{duration(reason.second_ns)} of it has another root cause")
@@ -260,7 +264,7 @@ def _headline(out: Page, frame: pd.DataFrame, scope: Scope) -> None:
     out.print(f"{' and '.join(words)}{where}")
 
 
-_NONE = "No stall: the device was never without work, or nothing ran on it."
+_NONE = "No stall: what computes was never without work, or nothing ran on it."
 _STATES = {"stall": "without work", "data_movement": "in copies that nothing ran beside"}
 
 

@@ -142,9 +142,11 @@ def _print(out: Page, recording: Recording, chain: Chain) -> None:
     began = _offset(chain.ts - chain.origin_ns)
     out.print(f"{duration(chain.dur)} from {began} on {who}{device}{step}: {chain.root_cause}")
     out.print()
+    on_threads = chain.device_index is None and chain.device_type == "cpu"
     for link in chain.links:
         when = "" if link.ts is None else _offset(link.ts - chain.origin_ns)
-        _paragraph(out, f"{_ROLES[link.role]:<12}{when:<12}", _sentence(link.text), _slice(link.slice_id))
+        role = "threads" if link.role == "device" and on_threads else _ROLES[link.role]
+        _paragraph(out, f"{role:<12}{when:<12}", _sentence(link.text), _slice(link.slice_id))
     _line(out, recording, chain)
     out.print()
     second = f"; second cause {chain.co_cause}" if chain.co_cause else ""

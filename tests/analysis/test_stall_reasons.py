@@ -81,6 +81,7 @@ def test_a_line_is_blamed_for_slow_launches_only_where_it_has_most_of_them() -> 
         ("Memcpy HtoD (Pinned -> Device)", 9, "awaited_copy"),
         ("Memcpy HtoD (Pageable -> Device)", 9, "pageable_copy"),
         ("Memcpy DtoD (Device -> Device)", 7, "device_copy"),
+        ("Memset (Device)", 7, "memset"),
     ],
 )
 def test_copies_by_what_can_be_done_about_them(name: str, stream: int, kind: str) -> None:
