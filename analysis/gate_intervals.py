@@ -82,7 +82,8 @@ def timed_interval(
     if half is None:
         return Interval(_back(value, logs), None, None, base_value, "none")
     spread = used if logs else used / abs(value) if value else None
-    return Interval(_back(value, logs), _back(value - half, logs), _back(value + half, logs), base_value, basis, spread)
+    low = max(_back(value - half, logs), 0.0)  # no time and no share is less than nothing
+    return Interval(_back(value, logs), low, _back(value + half, logs), base_value, basis, spread)
 
 
 def _spread(

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 BUDGETS_FILE = Path("stallscope.toml")
 """Read without being named, where it is in the working folder."""
 
+STDOUT = "-"
+
 _OPTIONS = {
     "step_time": "Median steady step: +5% over the baseline, or at most 80ms.",
     "step_time_p95": "95th percentile of the steady steps.",
@@ -99,7 +101,9 @@ def budget_options(function: F) -> F:
 @click.option(
     "--write-baseline", type=click.Path(path_type=Path), metavar="FILE", help="Write RUNs as a baseline; judge nothing."
 )
-@click.option("--markdown", type=click.Path(path_type=Path), metavar="FILE", help="Write the report as Markdown.")
+@click.option(
+    "--markdown", type=click.Path(path_type=Path), metavar="FILE", help="Write the report as Markdown (- for stdout)."
+)
 @click.option("--junit", type=click.Path(path_type=Path), metavar="FILE", help="Write the report as JUnit XML.")
 @click.option("--github", is_flag=True, help="Print annotations; add the report to $GITHUB_STEP_SUMMARY.")
 @click.option("--force", is_flag=True, help="Replace files that are there.")
@@ -114,6 +118,8 @@ def command(runs: tuple[str, ...], **options: Any) -> None:
     from .gate_sides import baseline_runs, new_runs
 
     files = [options[name] for name in ("write_baseline", "markdown", "junit") if options[name]]
+    if str(options["markdown"]) == STDOUT:
+        files.remove(options["markdown"])
     _free(files, force=options["force"])
     if options["write_baseline"]:
         if options["baseline"]:
@@ -186,14 +192,17 @@ def _publish(report: GateReport, options: Mapping[str, Any]) -> None:
     from .rendering.gate_markdown import gate_markdown
 
     writers: dict[str, Callable[[GateReport], str]] = {"markdown": gate_markdown, "junit": junit}
+    on_stdout = str(options["markdown"]) == STDOUT
     for name, write in writers.items():
-        if options[name]:
+        if options[name] and not (name == "markdown" and on_stdout):
             with written_whole(options[name]) as temporary:
                 temporary.write_text(write(report), encoding="utf-8")
     if options["as_json"]:
         from .rendering.json_output import print_json
 
         print_json(document(report))
+    elif on_stdout:
+        click.echo(gate_markdown(report), nl=False)
     else:
         from .rendering.gate_table import print_gate
         from .rendering.page import page

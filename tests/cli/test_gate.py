@@ -218,3 +218,13 @@ def test_a_file_of_another_machine_is_found_by_the_end_of_its_path(tmp_path: Pat
     assert file_here(str(tmp_path / "model" / "net.py"), tmp_path) == "model/net.py"
     assert file_here("C:\\jobs\\model\\net.py", tmp_path) == "model/net.py"
     assert file_here("/home/../../etc/other.py", tmp_path) == "/home/../../etc/other.py"
+
+
+def test_markdown_on_stdout_stands_in_place_of_the_table(
+    run: Run, runs: Path, tmp_path: Path, monkeypatch: Any
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    result = run("gate", runs / "slow", "--baseline", runs / "base", "--markdown", "-", exit_code=1)
+    assert result.stdout.startswith("**❌ BROKEN**: step time 12.0 ms")
+    assert "Budgets  " not in result.stdout
+    assert not list(tmp_path.iterdir())
