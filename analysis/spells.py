@@ -83,7 +83,8 @@ def gap_spells(activity: RankActivity, gaps: Gaps, waited_for: Ints) -> Spells:
         gaps: The gaps.
         waited_for: Per row of the timeline the operation that it explicitly had to wait for; -1 for none.
     """
-    held = [_held(gaps, waited_for), _held_after_launch(gaps, waited_for)]
+    source = np.append(np.append(activity.timeline.launch, -1)[waited_for[:-1]], -1)
+    held = [_held(gaps, waited_for, source), _held_after_launch(gaps, waited_for, source)]
     return _in_order([*held, _without_launch(gaps), _launches(activity, gaps), *_walks(activity, gaps)])
 
 
@@ -168,27 +169,33 @@ def _spells(
     )
 
 
-def _held(gaps: Gaps, waited_for: Ints) -> Spells:
+def _held(gaps: Gaps, waited_for: Ints, source: Ints) -> Spells:
     """Gaps whose operation was queued already: behind what it waits for, else behind its predecessor."""
     number = np.flatnonzero(gaps.held)
     # A call that began before the gap may still run in it: until it returns the device has nothing to start.
     starts = np.where(gaps.call[number] >= 0, gaps.call_end[number], gaps.starts[number])
     reason = np.where(gaps.call[number] >= 0, NO_REASON, UNORDERED)
-    return _held_spells(starts, gaps.ends[number], gaps, number, waited_for, reason)
+    return _held_spells(starts, gaps.ends[number], gaps, number, (waited_for, source), reason)
 
 
-def _held_after_launch(gaps: Gaps, waited_for: Ints) -> Spells:
+def _held_after_launch(gaps: Gaps, waited_for: Ints, source: Ints) -> Spells:
     """The rest of a late gap once the launch and its latency are over."""
     number = np.flatnonzero(gaps.late & (gaps.ends - gaps.call_end > LATENCY_NS))
-    return _held_spells(gaps.call_end[number] + LATENCY_NS, gaps.ends[number], gaps, number, waited_for, NO_REASON)
+    waits = waited_for, source
+    return _held_spells(gaps.call_end[number] + LATENCY_NS, gaps.ends[number], gaps, number, waits, NO_REASON)
 
 
-def _held_spells(starts: Ints, ends: Ints, gaps: Gaps, number: Ints, waited_for: Ints, reason: npt.ArrayLike) -> Spells:
+def _held_spells(
+    starts: Ints, ends: Ints, gaps: Gaps, number: Ints, waits: tuple[Ints, Ints], reason: npt.ArrayLike
+) -> Spells:
+    """What waits for other work belongs to the call that asked for that work, where it is recorded."""
     op = gaps.op[number]
+    waited_for, source = waits
     explicit = waited_for[op] >= 0
+    call = np.where(explicit & (source[op] >= 0), source[op], gaps.call[number])
     cause = np.where(explicit, CAUSE_CODE["dependency"], CAUSE_CODE["kernel_gap"])
     reason = np.where(~explicit & (ends - starts > LATENCY_NS), HELD_LONG, reason)
-    return _spells(starts, ends, cause=cause, host=gaps.call[number], gap=number, op=op, reason=reason)
+    return _spells(starts, ends, cause=cause, host=call, gap=number, op=op, reason=reason)
 
 
 def _without_launch(gaps: Gaps) -> Spells:

@@ -39,8 +39,8 @@ from stallscope.samples.stall_lab.run import LEAD_STEPS, TRAIL_STEPS
 from stallscope.samples.stall_lab.server import RunError, Runner, runner
 
 METHODS = ("ours", "priority_sweep", "stream_gaps")
-QUICK = ("slow_loader", "fallback_forward", "item_middle", "python_loop", "checkpoint", "tiny_kernels", "clean")
-EXTRA_REPEATS = 3
+QUICK = ("slow_loader", "fallback_forward", "item_middle", "python_loop", "checkpoint", "interpreter_held", "clean")
+EXTRA_REPEATS, QUICK_EXTRA_REPEATS = 3, 1
 """So many times more a job is repeated where other work on the machine disturbed its runs."""
 
 # What a finding of a cause is called.
@@ -131,7 +131,7 @@ def per_step(finding: Finding, steps: int) -> float:
 
 
 def measured(
-    job: Job, repeats: int, lab: Runner, folder: Path, *, keep: bool = False
+    job: Job, repeats: int, lab: Runner, folder: Path, *, keep: bool = False, extra: int = EXTRA_REPEATS
 ) -> tuple[list[Cell], list[Evaluation]]:
     """The cells of a job, and the evaluations of its runs with everything on.
 
@@ -140,7 +140,7 @@ def measured(
     variants = job.variants()
     runs: dict[str, list[Evaluation]] = {name: [] for name in variants}
     lines: dict[str, list[tuple[str, int]]] = {}
-    for repeat in range(repeats + EXTRA_REPEATS):
+    for repeat in range(repeats + extra):
         # Every other repeat runs backwards, so that a drift of the machine does not look like a mistake.
         made: dict[str, Evaluation] = {}
         for name in list(variants)[:: 1 if repeat % 2 == 0 else -1]:
@@ -281,7 +281,8 @@ def main() -> None:
         for job in jobs(chosen):
             try:
                 repeats = chosen.repeats or (2 if chosen.quick else 3)
-                found, runs = measured(job, repeats, lab, folder, keep=chosen.keep is not None)
+                extra = QUICK_EXTRA_REPEATS if chosen.quick else EXTRA_REPEATS
+                found, runs = measured(job, repeats, lab, folder, keep=chosen.keep is not None, extra=extra)
             except RunError as error:
                 failed.append(f"{job.workload.name} {job.regime} {job.seed}")
                 print(error, file=sys.stderr)

@@ -164,12 +164,14 @@ def test_queued_work_is_held_by_the_device() -> None:
 def test_an_explicit_wait_for_another_stream_is_a_dependency() -> None:
     scene = Scene()
     other = scene.trace.stream(8)
-    _, awaited = scene.kernel(0, 10, 300, stream=other)
+    asked, awaited = scene.kernel(0, 10, 300, stream=other)
     scene.kernel(20, 30)
     _, waiting = scene.kernel(30, 350)
     scene.trace.flow(awaited, waiting, "stream_wait")
     frame = scene.rows()
-    assert frame[["cause", "ended_by"]].to_numpy().tolist() == [["dependency", waiting]]
+    # The call that asked for what was awaited is behind it.
+    told = frame[["cause", "ended_by", "root_slice_id"]].to_numpy().tolist()
+    assert told == [["dependency", waiting, asked]]
 
 
 def test_a_wait_recorded_on_the_stream_stands_for_the_work_behind_it() -> None:
