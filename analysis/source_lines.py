@@ -7,6 +7,7 @@ not.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -17,6 +18,7 @@ import pyarrow.compute as pc
 
 from .columns import nullable_ints, texts
 from .device_activity import rank_activity
+from .executing_lines import executing_lines
 from .group_statistics import group_sum
 from .host_activity import training_threads
 from .nesting import Ints, Mask, outermost
@@ -37,14 +39,21 @@ LINE_SOURCES = ("function", "stack", "sample")
 
 @dataclass(slots=True)
 class _Sums:
-    """Sums by place; ``add`` takes a place's number and value per item."""
+    """Sums by place; ``add`` takes a place's number and value per item.
 
+    A trace names a file by its end where the sampler and the recorded source have its path: ``path`` makes them one.
+    """
+
+    path: Callable[[str], str]
     places: dict[Place, int]
     columns: dict[str, dict[int, int]]
     source: dict[int, int]
 
+    def whole(self, place: Place) -> Place:
+        return (self.path(place[0]), *place[1:]) if place[0] else place
+
     def number(self, place: Place, source: int) -> int:
-        known = self.places.setdefault(place, len(self.places))
+        known = self.places.setdefault(self.whole(place), len(self.places))
         self.source.setdefault(known, source)
         return known
 
@@ -95,7 +104,7 @@ def source_lines(
     rank = recording.ranks[0] if rank is None else rank
     t = timeline(recording, rank)
     selection = host_selection(recording, rank, step=step, window=window)
-    sums = _Sums({NOWHERE: 0}, {}, {0: -1})
+    sums = _Sums(executing_lines(recording, rank).path, {NOWHERE: 0}, {}, {0: -1})
     has_python = bool(t.is_category("python").any())
     known = LINE_SOURCES.index("function" if has_python else "stack")
     _add_slices(recording, t, selection, sums, known, _on_threads(t, training_only=training_only))
@@ -132,7 +141,7 @@ def _add_functions(t: Timeline, selection: Selection, sums: _Sums) -> None:
     for code in np.unique(t.name[python]).tolist():
         line = python_line(t.names[code])
         if line is not None:
-            of_name[code] = sums.places.get((line.file, line.line, line.function), -1)
+            of_name[code] = sums.places.get(sums.whole((line.file, line.line, line.function)), -1)
     group = np.where(python, of_name[t.name], -1)
     rows = np.flatnonzero((group >= 0) & selection.holds(t.ts))
     outer = outermost(t.parent, t.depth, group)[rows]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import secrets
 import socket
 import webbrowser
@@ -59,6 +60,7 @@ def command(sources: tuple[Path, ...], port: int, host: str, no_browser: bool) -
     address = _say(host, port, token)
     if not no_browser:
         webbrowser.open(address)
+    logging.getLogger("waitress.queue").setLevel(logging.ERROR)  # it warns of every request that waits a moment
     waitress.serve(app.server, sockets=[listener], threads=6, ident="")
 
 

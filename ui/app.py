@@ -144,6 +144,13 @@ def _register_pages(app: dash.Dash, served: OpenRecordings) -> None:
         prevent_initial_call=True,
     )
 
+    in_browser(
+        dash.ClientsideFunction("stallscope_page", "find_line"),
+        Output("gone", "data", allow_duplicate=True),
+        Input("page", "children"),
+        prevent_initial_call=True,
+    )
+
     @app.callback(
         Output("bar", "children"), Output("page", "children"), Output("shown", "data"), Input("url", "search")
     )

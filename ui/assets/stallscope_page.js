@@ -50,6 +50,16 @@ window.dash_clientside.stallscope_page = {
     return window.dash_clientside.no_update;
   },
 
+  /** Brings the line that the address asks for into sight, else the costliest one of the file. */
+  find_line: () => {
+    requestAnimationFrame(() => requestAnimationFrame(() => {
+      const row = document.querySelector(".code tr.wanted") ?? document.querySelector(".code tr.costliest");
+      const box = row?.closest(".scroll");
+      if (box) box.scrollTop = row.offsetTop - box.clientHeight / 3;
+    }));
+    return window.dash_clientside.no_update;
+  },
+
   /** Asks for the newest state of a recording that grows, to show in it what the address bar shows now. */
   ask_newer: (clicks) => {
     const { no_update } = window.dash_clientside;

@@ -12,6 +12,7 @@ from dash import Input, Output, State, dcc, html
 from ...analysis.hierarchy import MEASURES, WAYS, By, Hierarchy, Measure, hierarchy
 from ...analysis.source_position import python_line
 from ...analysis.timeline import memoized
+from ...profiler.recording.short_names import short_name
 from ..addresses import address, parsed
 from ..icicle_component import StallscopeIcicle
 from ..open_recordings import OpenRecordings
@@ -107,7 +108,7 @@ def _tree(served: Served, query: Query) -> Hierarchy:
 
 def _columns(tree: Hierarchy) -> dict[str, Any]:
     return {
-        "names": tree.names,
+        "names": [short_name(name) or name for name in tree.names],
         "categories": tree.categories,
         "parent": tree.parent.tolist(),
         "total": tree.total_ns.tolist(),

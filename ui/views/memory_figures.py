@@ -35,12 +35,13 @@ def curve_figure(
     series = [("allocated", frame["allocated_bytes"], ALLOCATED, "solid")]
     if frame["reserved_bytes"].notna().any():
         series.append(("reserved", frame["reserved_bytes"], RESERVED, "dot"))
+    per, time_unit = (1e9, "s") if end - since[0] >= 2_000_000_000 else (1e6, "ms")
     lines = [
         {
             "type": "scatter",
             "mode": "lines",
             "name": name,
-            "x": [one / 1e6 for one in [*since, end]],
+            "x": [one / per for one in [*since, end]],
             "y": [None if pd.isna(one) else one / factor for one in [*values, values.iloc[-1]]],
             "text": ["" if pd.isna(one) else size(one) for one in [*values, values.iloc[-1]]],
             "customdata": [*since, end],
@@ -51,10 +52,10 @@ def curve_figure(
         }
         for name, values, colour, dash in series
     ]
-    shapes, notes = _marks(served, rank, since[0], end)
+    shapes, notes = _marks(served, rank, since[0], end, per)
     if since[0] <= at - origin <= end:
-        shapes.append(_vertical((at - origin) / 1e6, MARK, 2.0))
-    plain = _layout(240, {"title": {"text": "ms"}, "range": [since[0] / 1e6, end / 1e6]}, unit)
+        shapes.append(_vertical((at - origin) / per, MARK, 2.0))
+    plain = _layout(240, {"title": {"text": time_unit}, "range": [since[0] / per, end / per]}, unit)
     return {"data": lines, "layout": plain | {"shapes": shapes, "annotations": notes, "hovermode": "x unified"}}
 
 
@@ -92,7 +93,9 @@ def _layout(height: int, horizontal: dict[str, Any], unit: str) -> dict[str, Any
     }
 
 
-def _marks(served: Served, rank: int, start: int, end: int) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+def _marks(
+    served: Served, rank: int, start: int, end: int, per: float
+) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     """A line where each step of the host begins, with its number where there are few."""
     cut = host_steps(served.recording, rank)
     starts = zip(cut.numbers.tolist(), (cut.starts - served.origin).tolist(), strict=True)
@@ -100,12 +103,12 @@ def _marks(served: Served, rank: int, start: int, end: int) -> tuple[list[dict[s
     if len(shown) > _MOST_STEPS:
         return [], []
     notes = [
-        {"x": at / 1e6, "y": 1, "yref": "paper", "yanchor": "bottom", "xanchor": "left", "text": f"step {number}",
+        {"x": at / per, "y": 1, "yref": "paper", "yanchor": "bottom", "xanchor": "left", "text": f"step {number}",
          "showarrow": False, "font": {"size": 10}}
         for number, at in (shown if len(shown) <= _MOST_LABELS else [])
         if at < end - (end - start) // 20  # no room for the last one
     ]  # fmt: skip
-    return [_vertical(at / 1e6, "rgba(128,128,128,0.5)", 1.0) for _, at in shown], notes
+    return [_vertical(at / per, "rgba(128,128,128,0.5)", 1.0) for _, at in shown], notes
 
 
 def _vertical(at: float, colour: str, width: float) -> dict[str, Any]:

@@ -19,6 +19,8 @@ from .parts import facts, section, swatch, table
 
 _STATES = tuple(column.removesuffix("_ns") for column in STATE_COLUMNS)
 _MOST_LOSSES = 200
+_MOST_TICKS = 26
+_CHART_HEIGHT = 260
 
 
 def layout(served: Served, query: Query) -> html.Div:
@@ -30,11 +32,17 @@ def layout(served: Served, query: Query) -> html.Div:
     return html.Div(
         [
             html.Div(html.H1(served.findings.verdict), className="verdict"),
-            html.Div([_findings(served.findings, query), _steps(frame, step)], className="columns"),
-            html.Div([_devices(served, frame), _identity(served), _losses(served, ranks)], className="columns"),
+            html.Div(
+                [_findings(served.findings, query), html.Div(_facts(served, frame, ranks, step), className="stacked")],
+                className="columns",
+            ),
         ],
         className="page",
     )
+
+
+def _facts(served: Served, frame: pd.DataFrame, ranks: tuple[int, ...], step: int | None) -> list[html.Section]:
+    return [_steps(frame, step), _devices(served, frame), _identity(served), _losses(served, ranks)]
 
 
 def _findings(found: Findings, query: Query) -> html.Section:
@@ -91,7 +99,10 @@ def _steps(frame: pd.DataFrame, step: int | None) -> html.Section:
         steps = frame[frame["device_type"] != "all"]
         note = "The recording marks no steps: each device from its first operation to its last."
     graph = dcc.Graph(
-        figure=step_figure(steps), config={"displayModeBar": False, "responsive": True}, className="chart"
+        figure=step_figure(steps),
+        config={"displayModeBar": False, "responsive": True},
+        className="chart",
+        style={"height": _CHART_HEIGHT},
     )
     rows = [
         [
@@ -116,7 +127,8 @@ def step_figure(steps: pd.DataFrame) -> dict[str, Any]:
         ]
     numbers = ["" if pd.isna(step) else str(step) for step in steps["step"]]
     several = len(set(ranks)) > 1
-    x: list[Any] = [ranks, numbers] if several else [f"step {number}" if number else ranks[0] for number in numbers]
+    x: list[Any] = [ranks, numbers] if several else [number or ranks[0] for number in numbers]
+    before = "" if several or not any(numbers) else "step "
     bars = [
         {
             "type": "bar",
@@ -124,21 +136,24 @@ def step_figure(steps: pd.DataFrame) -> dict[str, Any]:
             "x": x,
             "y": (steps[f"{state}_ns"] / 1e6).tolist(),
             "marker": {"color": BAND_COLOURS[state]},
-            "hovertemplate": f"{state.replace('_', ' ')}: %{{y:.3f}} ms<extra>%{{x}}</extra>",
+            "hovertemplate": f"{state.replace('_', ' ')}: %{{y:.3f}} ms<extra>{before}%{{x}}</extra>",
         }
         for state in _STATES
     ]
+    horizontal: dict[str, Any] = {"type": "multicategory" if several else "category", "showgrid": False}
+    if not several and any(numbers):
+        horizontal |= {"title": {"text": "step", "standoff": 4}, "tickangle": 0, "nticks": _MOST_TICKS}
     axis = {"gridcolor": "rgba(128,128,128,0.22)", "zeroline": False, "fixedrange": True}
     plain = {
         "barmode": "stack",
-        "height": 260,
-        "margin": {"l": 52, "r": 8, "t": 8, "b": 48 if several else 32},
+        "height": _CHART_HEIGHT,
+        "margin": {"l": 52, "r": 8, "t": 8, "b": 48 if several else 38},
         "paper_bgcolor": "rgba(0,0,0,0)",
         "plot_bgcolor": "rgba(0,0,0,0)",
         "font": {"size": 11, "color": "#808a96"},
         "legend": {"orientation": "h", "y": 1.12, "traceorder": "normal"},
         "bargap": 0.25,
-        "xaxis": axis | {"type": "multicategory" if several else "category"},
+        "xaxis": axis | horizontal,
         "yaxis": axis | {"title": {"text": "ms"}, "rangemode": "tozero"},
     }
     return {"data": bars, "layout": plain}
@@ -208,7 +223,8 @@ def _losses(served: Served, ranks: tuple[int, ...]) -> html.Section:
         for row in rows[:_MOST_LOSSES]
     ]
     note = f"{len(rows):,} notes; the first {_MOST_LOSSES}." if len(rows) > _MOST_LOSSES else ""
-    return section("What is missing", table(["rank", "", "what", "count", "detail"], cells, numbers=(3,)), note=note)
+    shown = table(["rank", "", "what", "count", "detail"], cells, numbers=(3,))
+    return section("What is missing", html.Div(shown, className="short"), note=note)
 
 
 def _index(value: Any) -> int | None:

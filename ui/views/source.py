@@ -8,6 +8,7 @@ from typing import Any
 import pandas as pd
 from dash import dcc, html
 
+from ...analysis.executing_lines import executing_lines
 from ...analysis.slice_facts import all_stalls, longest_stall
 from ...analysis.source_lines import source_lines
 from ...analysis.stalls import stalls
@@ -21,6 +22,7 @@ from .parts import records, section, table
 _COSTS = ("host_ns", "device_ns", "stall_ns")
 _MOST_FILES = 200
 _MOST_LINES = 5000
+_LONGEST_PATH = 32
 
 
 def layout(served: Served, query: Query) -> html.Div:
@@ -35,8 +37,8 @@ def layout(served: Served, query: Query) -> html.Div:
         return html.Div([head, section("No lines", html.P(words, className="note"))], className="page")
     files = known.groupby("file", sort=False, observed=True)[list(_COSTS)].sum(min_count=1).fillna(0)
     files = files.assign(cost=files.sum(axis=1)).sort_values("cost", ascending=False)
-    chosen = query.get("file") if query.get("file") in files.index else str(files.index[0])
-    assert chosen is not None
+    asked = executing_lines(served.recording, rank).path(query.get("file", ""))
+    chosen = asked if asked in files.index else str(files.index[0])
     unknown = frame[frame["file"].isna()]
     return html.Div(
         [
@@ -66,17 +68,26 @@ def _files(files: pd.DataFrame, chosen: str, rank: int, query: Query, unknown: p
     rows: list[list[Any]] = [
         [
             dcc.Link(
-                str(file),
+                _tail(str(file)),
+                title=str(file),
                 href=address("source", query, rank=rank, file=file),
                 className="mono chosen" if file == chosen else "mono",
             ),
             *(duration(row[cost]) for cost in _COSTS),
         ]
-        for file, row in files.head(_MOST_FILES).iterrows()
+        for file, row in files[(files["cost"] > 0) | (files.index == chosen)].head(_MOST_FILES).iterrows()
     ]
     if len(unknown):
         rows.append(["no line known", *(duration(unknown[cost].sum()) for cost in _COSTS)])
-    return section("Files", table(["file", "host", "device", "stall"], rows, numbers=(1, 2, 3)))
+    return section(
+        "Files", html.Div(table(["file", "host", "device", "stall"], rows, numbers=(1, 2, 3)), className="scroll")
+    )
+
+
+def _tail(path: str) -> str:
+    """The end of a path, which tells files apart; whole where it is short."""
+    parts = path.split("/")
+    return path if len(path) <= _LONGEST_PATH else "…/" + "/".join(parts[-3:])
 
 
 def _file(served: Served, rank: int, frame: pd.DataFrame, file: str, query: Query) -> html.Section:
@@ -97,10 +108,13 @@ def _file(served: Served, rank: int, frame: pd.DataFrame, file: str, query: Quer
         "The line is that of the function’s def; its time is spread over the function." if _by_function(lines) else ""
     )
     wanted = int(query["line"]) if query.get("line", "").isdecimal() else None
+    costliest = max(costs, key=lambda number: sum(_number(costs[number][cost]) for cost in _COSTS), default=None)
+    marks = {costliest: "costliest"} | {wanted: "wanted"}
     rows = [
-        _line(number, words, costs.get(number), most, number == wanted, served, rank, file, query)
+        _line(number, words, costs.get(number), most, marks.get(number, ""), served, rank, file, query)
         for number, words in shown.items()
     ]
+    # The page brings the line that is marked into sight (``find_line`` in ui/assets/stallscope_page.js).
     head = html.Tr([html.Th(name, className="number") for name in ("host", "device", "stall", "line")] + [html.Th("")])
     body = html.Table([html.Thead(head), html.Tbody(rows)], className="code")
     return section(file, html.Div(body, className="scroll"), note=f"{note} {whole}".strip())
@@ -111,7 +125,7 @@ def _line(
     words: str,
     row: dict[str, Any] | None,
     most: Mapping[str, int],
-    wanted: bool,
+    mark: str,
     served: Served,
     rank: int,
     file: str,
@@ -133,8 +147,8 @@ def _line(
     label: Any = html.A(str(number), href=opener) if opener else str(number)
     return html.Tr(
         [*cells, html.Td(label, className="number dim"), html.Td(words, className="words")],
-        className="wanted" if wanted else "",
-        id="wanted-line" if wanted else f"line-{number}",
+        className=mark,
+        id=f"line-{number}",
     )
 
 
