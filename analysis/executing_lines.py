@@ -65,6 +65,7 @@ class ExecutingLines:
         self._path_of: dict[str, str | None] = {}
         self._known: dict[tuple[str, tuple[str, ...], int], int] = {}
         self._short: dict[int, str] = {}
+        self._wrapped_name: dict[int, str] = {}
 
     @cached_property
     def calls(self) -> UserCalls:
@@ -149,8 +150,10 @@ class ExecutingLines:
         name = self._short_name(row)
         if name != WRAPPER:
             return name
-        wrapped = self._wrapped(row)
-        return wrapped if any(is_named(site, wrapped) for site in text.sites) else ANY
+        if row not in self._wrapped_name:
+            wrapped = self._wrapped(row)
+            self._wrapped_name[row] = wrapped if any(is_named(site, wrapped) for site in text.sites) else ANY
+        return self._wrapped_name[row]
 
     def _short_name(self, row: int) -> str:
         name = int(self._t.name[row])
@@ -163,13 +166,18 @@ class ExecutingLines:
         for _ in range(_MOST_WRAPPERS):
             first, last = np.searchsorted(self._parents, [row, row + 1])
             inner = self._by_parent[first:last]
-            inner = inner[[_HAS_PLACE.search(self._t.names[name]) is not None for name in self._t.name[inner].tolist()]]
+            inner = inner[self._has_place[self._t.name[inner]]]
             if not len(inner):
                 return ANY
-            row = int(inner[np.argmax(self._t.dur[inner])])
+            row = int(inner[np.argmax(self._t.end[inner] - self._t.ts[inner])])
             if self._short_name(row) != WRAPPER:
                 return self._short_name(row)
         return ANY
+
+    @cached_property
+    def _has_place(self) -> npt.NDArray[np.bool_]:
+        """Per name whether it is that of a Python function with a file."""
+        return np.array([_HAS_PLACE.search(name) is not None for name in self._t.names], dtype=np.bool_)
 
     @cached_property
     def _by_parent(self) -> Ints:

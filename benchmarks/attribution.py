@@ -23,7 +23,7 @@ from typing import Any
 
 import numpy as np
 from attribution_scores import Cell, Evaluation, Key, Place, by_cause, cell_of, confusion, is_disturbed, totals
-from simple_attribution import priority_sweep, stream_gaps
+from simple_attribution import priority_sweep, run_slices, stream_gaps
 
 import stallscope
 from stallscope.analysis.causes import CAUSE_NAMES
@@ -68,8 +68,9 @@ def evaluated(folder: Path, run: dict[str, Any]) -> Evaluation:
     files = frozenset(path.name for path in folder.glob("*.py"))
     ours, total, profiler = named_causes(recording, start, end)
     said: dict[str, dict[Key, float]] = {"ours": ours}
+    slices = run_slices(recording, start, end, files)
     for name, method in (("priority_sweep", priority_sweep), ("stream_gaps", stream_gaps)):
-        said[name] = {(*key, None): value for key, value in method(recording, start, end, files).items()}
+        said[name] = {(*key, None): value for key, value in method(slices).items()}
     return Evaluation(
         (run["truth"]["idle_ns"] - profiler) / steps,
         (end - start) / steps,

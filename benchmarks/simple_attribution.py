@@ -48,7 +48,10 @@ _SWEEP = {
 
 
 @dataclass(frozen=True)
-class _Run:
+class RunSlices:
+    """The slices of a run, and the window that is explained."""
+
+    recording: Recording
     slices: pd.DataFrame
     start: int
     end: int
@@ -67,7 +70,8 @@ class _Run:
             yield covered, self.end
 
 
-def _run(recording: Recording, start: int, end: int, files: frozenset[str]) -> _Run:
+def run_slices(recording: Recording, start: int, end: int, files: frozenset[str]) -> RunSlices:
+    """What both methods look at, with the innermost line of the script where an event has a stack."""
     query = f"""
         select s.slice_id, s.ts, s.ts + s.dur as "end", s.category, s.stack_id, s.track_id, t.kind as kind_of_track
         from slices s join tracks t using (track_id)
@@ -76,7 +80,7 @@ def _run(recording: Recording, start: int, end: int, files: frozenset[str]) -> _
     slices = recording.sql(query).to_pandas()
     lines = _lines(recording, files)
     slices["place"] = [lines.get(stack) for stack in slices.stack_id.tolist()]
-    return _Run(slices, start, end)
+    return RunSlices(recording, slices, start, end)
 
 
 def _lines(recording: Recording, files: frozenset[str]) -> dict[Any, tuple[str, int]]:
@@ -96,9 +100,8 @@ def _lines(recording: Recording, files: frozenset[str]) -> dict[Any, tuple[str, 
     return found
 
 
-def priority_sweep(recording: Recording, start: int, end: int, files: frozenset[str]) -> dict[Key, int]:
+def priority_sweep(run: RunSlices) -> dict[Key, int]:
     """Idle time of the device in the window by cause and line, in ns."""
-    run = _run(recording, start, end, files)
     known = run.slices[run.slices.category.isin(list(_SWEEP))]
     priority = np.array([_SWEEP[name][0] for name in known.category], dtype=np.int64)
     length = (known.end - known.ts).to_numpy()
@@ -118,10 +121,9 @@ def priority_sweep(recording: Recording, start: int, end: int, files: frozenset[
     return result
 
 
-def stream_gaps(recording: Recording, start: int, end: int, files: frozenset[str]) -> dict[Key, int]:
+def stream_gaps(run: RunSlices) -> dict[Key, int]:
     """Idle time of each stream in the window by cause, in ns; it does not add up to the device's."""
-    run = _run(recording, start, end, files)
-    launches = recording.sql(
+    launches = run.recording.sql(
         "select f.to_slice_id as slice_id, min(s.ts) as launched from flows f join slices s "
         "on s.slice_id = f.from_slice_id where f.kind = 'launch' group by 1"
     ).to_pandas()
