@@ -1,6 +1,6 @@
 """How often ``compare_runs`` says faster or slower where nothing changed, and how often it finds a true change.
 
-    python benchmarks/regression.py [--comparisons 2000] [--json]
+    python benchmarks/regression.py [--comparisons 2000] [--runs 5] [--new-runs 5] [--json]
 
 Every run has an effect of its own (log-normal, 1 % standard deviation) and a few hundred steps of one of four kinds.
 Seeds are fixed: the same command prints the same table.
@@ -52,14 +52,17 @@ def run_value(rng: np.random.Generator, kind: str, factor: float, statistic: str
     return float(np.mean(steps) if statistic == "mean" else np.median(steps))
 
 
-def verdicts(kind: str, factor: float, margin: float, runs: int, comparisons: int, statistic: str) -> Counter[str]:
-    """Verdicts over many comparisons of ``runs`` runs a side, the new side slower by ``factor``."""
-    seed = [sorted(KINDS).index(kind), round(factor * 1000), round(margin * 1000), runs, statistic == "median"]
+def verdicts(
+    kind: str, factor: float, margin: float, runs: tuple[int, int], comparisons: int, statistic: str
+) -> Counter[str]:
+    """Verdicts over many comparisons of so many runs on the base and the new side, the new one slower by ``factor``."""
+    seed = [sorted(KINDS).index(kind), round(factor * 1000), round(margin * 1000), runs[0], statistic == "median"]
+    seed += [runs[1]] if runs[1] != runs[0] else []
     rng = np.random.default_rng(seed)
     counts: Counter[str] = Counter()
     for _ in range(comparisons):
-        base = [run_value(rng, kind, 1.0, statistic) for _ in range(runs)]
-        new = [run_value(rng, kind, factor, statistic) for _ in range(runs)]
+        base = [run_value(rng, kind, 1.0, statistic) for _ in range(runs[0])]
+        new = [run_value(rng, kind, factor, statistic) for _ in range(runs[1])]
         counts[compare_runs(base, new, margin_frac=margin).verdict] += 1
     return counts
 
@@ -69,14 +72,16 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--comparisons", type=int, default=2000)
     parser.add_argument("--runs", type=int, default=5)
+    parser.add_argument("--new-runs", type=int, help="runs of the new side, where it has another number")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
+    runs = options.runs, options.new_runs or options.runs
     rows = []
     for statistic in ("mean", "median"):
         for kind in KINDS:
             for factor in (1.0, 1.05):
                 for margin in (0.0, 0.02):
-                    counts = verdicts(kind, factor, margin, options.runs, options.comparisons, statistic)
+                    counts = verdicts(kind, factor, margin, runs, options.comparisons, statistic)
                     row = {"statistic": statistic, "steps": kind, "true_change": factor - 1, "margin": margin}
                     rows.append(row | {name: counts[name] for name in VERDICTS})
     if options.json:
