@@ -24,18 +24,10 @@ from .first_use import FirstUse
 from .foreign_profiler import ForeignSessions, session_active, session_on_this_thread
 from .program_metadata import describe_program
 from .safe_points import SafePoints
+from .segment_size import SegmentSize
 from .torch_options import OPTIONS, accelerator, profiler_arguments, vendor_config
 from .trace_file import count_of, size_of_whole
 from .windows import WindowTrigger
-
-BYTES_PER_EVENT = {"always": 330, "low": 270, "normal": 330, "deep": 480}
-"""About how long an event is in torch's JSON, by detail: how events of a segment are counted afterwards."""
-
-MEMORY_PER_EVENT = {True: 48, False: 480}
-"""About what torch keeps of an event in memory [bytes], with Python stacks (most events are calls) and without.
-
-How events are counted while they are collected; memory that the program itself takes ends a segment early.
-"""
 
 QUIET_S = 2.0
 """Without a step for this long, segments end in mid-program."""
@@ -56,14 +48,7 @@ HAND_OVER_S = 5.0
 PATIENCE_S = 10.0
 """How long a segment that is far too large waits for a safe place: training comes to one in every step."""
 
-SETTLING_STEPS = 3
-"""In the first segment, memory is watched from the end of this step of it on."""
-
-SHORTEST_S = 1.0
-"""Memory growth ends no segment that is shorter."""
-
 _WINDOW_DETAIL = "normal"
-_PAGE = os.sysconf("SC_PAGE_SIZE") if hasattr(os, "sysconf") else 4096
 
 
 class TorchCollector:
@@ -82,9 +67,6 @@ class TorchCollector:
         self._next_id = 0
         self._device: str | None = None
         self._thread = 0
-        self._memory_at_start = 0
-        self._steps = 0
-        self._bytes_per_step: float | None = None
         self._rotation_wanted = False
         self._last_step = 0.0
         self._away_since: int | None = None
@@ -93,7 +75,6 @@ class TorchCollector:
         self._stopped = False
         self._left_open = False
         self._stacks = True
-        self._began = 0.0
         self._suspended_since: tuple[int, str] | None = None
         self._awaiting: FirstUse | None = None
 
@@ -108,6 +89,7 @@ class TorchCollector:
         self._context = context
         self._next_id = attempt_base(context.rank, context.attempt) + SEGMENT_IDS
         self._detail = _WINDOW_DETAIL if context.detail == "always" else context.detail
+        self._size = SegmentSize(context.settings, self._detail)
         # Kineto writes two lines to stderr at every start and stop; this level is the only one that silences them.
         os.environ.setdefault("KINETO_LOG_LEVEL", "99")
         (context.folder / RAW).mkdir(exist_ok=True)
@@ -164,11 +146,8 @@ class TorchCollector:
         """Follows the schedule, and ends a segment that is large enough; at once, or at the next place that is safe."""
         with self._lock:
             self._last_step = time.monotonic()
-            self._steps += 1
-            if self._bytes_per_step is None and self._steps <= SETTLING_STEPS:
-                self._leave_out_own_growth()
             self._awaiting_no_more()
-            if self._is_full():
+            if self._size.step_ends():
                 self._rotation_wanted = True
             if self._window is not None:
                 self._follow_window(step)
@@ -191,29 +170,13 @@ class TorchCollector:
                 self._context.on_main_thread(self._context.guarded(self.name, self._rotate_now))
             return
         new_device = self._device is None and accelerator(only_if_initialised=True) is not None
-        size = self._growth(quiet)
+        size = self._size.growth(calls=self._traces_calls(), quiet=quiet)
         if new_device or size > 1:
             self._rotation_wanted = True
-        if size > FAR_TOO_LARGE and time.monotonic() - self._began > PATIENCE_S:
+        if size > FAR_TOO_LARGE and self._size.seconds() > PATIENCE_S:
             self._in_mid_program(self._end_at_once)
         elif new_device or (self._rotation_wanted and quiet):
             self._in_mid_program(self._rotate_now)
-
-    def _growth(self, quiet: bool) -> float:
-        """How large the segment is, 1 being full, as memory tells; steps whose size is known are counted instead."""
-        if time.monotonic() - self._began < SHORTEST_S:
-            return 0.0
-        settings = self._context.settings
-        with_stack = self._traces_calls()
-        counted = settings["segment_events"] * MEMORY_PER_EVENT[with_stack]
-        limit = settings["segment_bytes"] if self._bytes_per_step and not quiet else counted
-        return (_resident_bytes() - self._memory_at_start) / float(min(limit, settings["segment_bytes"]))
-
-    def _leave_out_own_growth(self) -> None:
-        """What the program allocates in its first steps (gradients, an optimizer's state) is not the profiler's."""
-        resident = _resident_bytes()
-        if resident - self._memory_at_start < self._context.settings["segment_bytes"] // 2:
-            self._memory_at_start = resident
 
     def _traces_calls(self) -> bool:
         return self._stacks and OPTIONS[self._detail].get("with_stack", False)
@@ -301,12 +264,6 @@ class TorchCollector:
                 ts=step.end, detail=f"a full window was taken: {reason}",
             )  # fmt: skip
 
-    def _is_full(self) -> bool:
-        if self._bytes_per_step is None:
-            return False
-        events = self._bytes_per_step * self._steps / BYTES_PER_EVENT[self._detail]
-        return bool(events >= self._context.settings["segment_events"])
-
     # ---- segments
 
     def _begin(self, *, warming_up: bool = False) -> bool:
@@ -335,8 +292,8 @@ class TorchCollector:
         self._safe.session_runs = True
         describe_program()
         self._thread = threading.get_ident()
-        self._began = time.monotonic()
-        self._memory_at_start, self._steps, self._rotation_wanted = _resident_bytes(), 0, False
+        self._rotation_wanted = False
+        self._size.begins()
         if not warming_up:
             self._segment = self._new_segment(began)
         return True
@@ -401,8 +358,7 @@ class TorchCollector:
             raise
         draft.rename(final)
         self._next_id += size // BYTES_PER_ID + 1024
-        if self._steps:
-            self._bytes_per_step = size / self._steps
+        self._size.was(size)
         if self._traces_calls() and self._detail != "deep" and size >= LARGE_TRACE_BYTES:
             self._leave_stacks_if_costly(final, size)  # while the file is there: the converter may remove it
         done = self._context.rows.now()
@@ -420,14 +376,14 @@ class TorchCollector:
     def _leave_stacks_if_costly(self, trace: Path, size: int) -> None:
         """Traces Python's calls no more where they are most of the trace: the sampler tells the lines as well."""
         calls = count_of(trace, b'"python_function"')
-        share = calls * BYTES_PER_EVENT[self._detail] / size
+        share = self._size.share(calls, size)
         if share < MOSTLY_CALLS:
             return
         self._stacks = False
-        self._bytes_per_step = None
+        self._size.forget()
         self._context.loss(
             self.name, "stacks_off", "info", ts=self._context.rows.now(), count=calls,
-            detail=f"Python's calls were about {min(share, 1):.0%} of the trace ({calls / max(1, self._steps):.0f} "
+            detail=f"Python's calls were about {min(share, 1):.0%} of the trace ({self._size.calls_a_step(calls):.0f} "
             "a step) and are traced no more; lines are known from samples. detail=deep traces them all the same",
         )  # fmt: skip
 
@@ -462,10 +418,3 @@ class TorchCollector:
             self.name, "other_profiler", "data_loss", ts=since, dur=self._context.rows.now() - since, count=1,
             detail="the program ran a torch profiler of its own; torch does not survive two at once, so ours paused",
         )  # fmt: skip
-
-
-def _resident_bytes() -> int:
-    try:
-        return int(Path("/proc/self/statm").read_text().split()[1]) * _PAGE
-    except (OSError, ValueError, IndexError):
-        return 0

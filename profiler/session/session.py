@@ -1,4 +1,4 @@
-"""One recording while it is being made: starts the collectors, writes what they give, and ends whatever happens.
+"""One recording while it is being made: its steps, rows and files, and its end, whatever happens.
 
 Threads: the program's threads call ``mark_step`` and the hooks that collectors left; a thread of the session writes
 rows and calls ``on_tick``. Nothing that goes wrong after ``start`` reaches the program: it becomes a row in ``losses``
@@ -18,25 +18,21 @@ from types import TracebackType
 from typing import Any
 
 from ..recording.captured_rows import CapturedRows
-from ..recording.collector import Collector
 from ..recording.errors import CaptureError
 from ..recording.segment import Segment
 from ..recording.writer import RankWriter, RecordingWriter
 from .conversion import Conversion
 from .environment import Place, identity, place_in_job, source_control
 from .guard import Guard, warn_user
-from .imports import ImportWatch
 from .main_thread import run_on_main_thread
-from .registry import chosen_names, registered_collectors
+from .registry import chosen_names
+from .running_collectors import RunningCollectors
 from .schedule import parse_schedule
 from .secrets import Redactor
 from .settings import Settings
 from .step_clock import StepClock
 
 TICK_S = 0.2
-
-MOST_HOOK_FAILURES = 3
-"""A collector one of whose hooks has failed this often is stopped."""
 
 _DRAIN_EVERY = 50
 """Rows become parts at every so-many-th tick: converting a few costs as much as converting many."""
@@ -46,9 +42,6 @@ _MOST_PENDING = 20_000
 
 _BEAT_EVERY = 25
 _OWN = "session"
-
-HEAVY_IMPORTS = frozenset({"torch._dynamo", "torch._inductor", "torch._inductor.compile_fx", "torch.onnx", "triton"})
-"""Modules that the program imports in mid-run, mostly through torch itself, with a million Python calls each."""
 
 
 class Session:
@@ -63,6 +56,9 @@ class Session:
         device_when_used: Record an accelerator only once the program has initialised it, so that starting early
             changes nothing for it.
         run_id: What ties this recording to earlier attempts of it, where the job has no id of its own.
+
+    Attributes:
+        thread: Writes rows and calls ``on_tick``; None before the start.
     """
 
     def __init__(
@@ -89,18 +85,14 @@ class Session:
         self._process_id = os.getpid()
         self._starts_on_main = threading.current_thread() is threading.main_thread()
         self._guard = Guard(self._collector_failed)
-        self._collectors: list[Collector] = []
-        self._dropped: list[Collector] = []
-        self._waiting: dict[str, Collector] = {}
-        self._ready_modules: set[str] = set()
-        self._watch: ImportWatch | None = None
+        self._collectors = RunningCollectors(self, self._guard)
         self._quit = threading.Event()
         self._stepping = threading.Lock()
         self._ended = False
         self._suspended = 0
         self.paused_ns = 0
         self._full = False
-        self._thread: threading.Thread | None = None
+        self.thread: threading.Thread | None = None
 
     # ---- start
 
@@ -125,9 +117,9 @@ class Session:
         self.active = True
         self._guard.account(_OWN).state = "running"
         self._describe_process(described)
-        self._start_collectors(chosen)
-        self._thread = threading.Thread(target=self._run, name="stallscope-session", daemon=True)
-        self._thread.start()
+        self._collectors.start(chosen)
+        self.thread = threading.Thread(target=self._run, name="stallscope-session", daemon=True)
+        self.thread.start()
         self._steps.resume(self.rows.now())
 
     def _open_writer(self, place: Place, described: dict[str, Any]) -> RankWriter:
@@ -145,61 +137,6 @@ class Session:
             local_rank=self.local_rank, role="trainer", name=Path((*described["argv"], "python")[0]).name,
         )  # fmt: skip
         self.rows.thread_track()
-
-    def _start_collectors(self, chosen: list[str]) -> None:
-        for found in registered_collectors(chosen):
-            account = self._guard.account(found.name)
-            if found.collector is None:
-                account.state, account.reason = "unavailable", found.reason
-                self._unavailable(found.name, found.reason or "")
-            elif self.detail not in found.collector.details:
-                account.state, account.reason = "off", f"not part of detail={self.detail}"
-            else:
-                self._waiting[found.name] = found.collector
-        awaited = {module for one in self._waiting.values() for module in one.needs}
-        watched = {module for module in awaited | HEAVY_IMPORTS if module not in sys.modules}
-        if watched:
-            self._watch = ImportWatch(watched, self._import_begins, self._imported)
-            self._watch.install()
-        self._start_ready()
-
-    def _import_begins(self, module: str) -> None:
-        if module in HEAVY_IMPORTS:
-            self.suspend_tracing(f"import {module}")
-
-    def _imported(self, module: str) -> None:
-        if not self.active:
-            return
-        self._ready_modules.add(module)
-        self._guard.call(_OWN, self._start_ready)
-        if module in HEAVY_IMPORTS:
-            self.resume_tracing()
-
-    def _start_ready(self) -> None:
-        """Starts every collector whose modules have been imported completely."""
-        for name, collector in list(self._waiting.items()):
-            if all(module in self._ready_modules or _is_imported(module) for module in collector.needs):
-                del self._waiting[name]
-                self._start_one(name, collector)
-
-    def _start_one(self, name: str, collector: Collector) -> None:
-        account = self._guard.account(name)
-        failures = dict(account.failures)
-        reason = self._guard.call(name, collector.available)
-        if account.failures != failures:
-            account.state = "failed"
-        elif reason is not None:
-            account.state, account.reason = "unavailable", reason
-            self._unavailable(name, reason)
-        else:
-            account.state = "running"
-            self._collectors.append(collector)
-            self._guard.call(name, collector.start, self)
-            if account.failures != failures:
-                self._drop(collector, "failed to start")
-
-    def _unavailable(self, name: str, reason: str) -> None:
-        self.loss(name, "unavailable", "info", detail=reason)
 
     # ---- what collectors use
 
@@ -230,20 +167,17 @@ class Session:
         """See ``CaptureContext``."""
         self._suspended += 1
         if self._suspended == 1 and self.active:
-            for collector in list(self._collectors):
-                self._hook(collector, "on_suspend", reason)
+            self._collectors.tell("on_suspend", reason)
 
     def resume_tracing(self) -> None:
         """See ``CaptureContext``."""
         self._suspended = max(0, self._suspended - 1)
         if not self._suspended and self.active:
-            for collector in list(self._collectors):
-                self._hook(collector, "on_resume")
+            self._collectors.tell("on_resume")
 
     def convert(self, segment: Segment) -> None:
         """See ``CaptureContext``."""
-        for collector in list(self._collectors):
-            self._hook(collector, "on_segment", segment)
+        self._collectors.tell("on_segment", segment)
         self._conversion.submit(segment)
 
     def redacted(self, text: str) -> str:
@@ -260,22 +194,12 @@ class Session:
                 self.phase = "done" if self._full else step.next_phase
                 self.training_threads.add(threading.get_ident())
                 told = replace(step, next_phase=self.phase)
-                for collector in list(self._collectors):
-                    self._hook(collector, "on_step", told)
-            if self._dropped:
-                self._stop_dropped()
+                self._collectors.tell("on_step", told)
+            self._collectors.stop_dropped()
             if ended:
                 self._steps.resume(self.rows.now())
         finally:
             self._stepping.release()
-
-    def _hook(self, collector: Collector, name: str, *arguments: Any) -> None:
-        function = getattr(collector, name, None)
-        if function is None:
-            return
-        self._guard.call(collector.name, function, *arguments)
-        if self._guard.account(collector.name).failures.get(name, 0) >= MOST_HOOK_FAILURES:
-            self._drop(collector, f"{name} failed {MOST_HOOK_FAILURES} times")
 
     def begin_annotation(self, name: str) -> Any:
         """Opens a named range, through torch while its profiler runs, else as a row of ours; None where it fails."""
@@ -310,8 +234,7 @@ class Session:
         while not self._quit.wait(TICK_S):
             sys.setprofile(None)  # torch's profiler traces every thread that is there; this one is not the program's
             beats += 1
-            for collector in list(self._collectors):
-                self._hook(collector, "on_tick")
+            self._collectors.tell("on_tick")
             if beats % _DRAIN_EVERY == 0:
                 self._guard.call(_OWN, self._close_parts)
             elif self.rows.pending_rows() > _MOST_PENDING:
@@ -336,8 +259,7 @@ class Session:
             self.loss(
                 _OWN, "max_bytes_reached", "data_loss", ts=self.rows.now(), detail=f"max_bytes={limit} is used up"
             )
-            for collector in list(self._collectors):
-                self._hook(collector, "on_full")
+            self._collectors.tell("on_full")
 
     def _accounts(self) -> dict[str, Any]:
         return {name: account.as_json() for name, account in self._guard.accounts.items()}
@@ -348,29 +270,6 @@ class Session:
         warn_user(
             f"the collector {collector!r} failed and the recording goes on without what it would have seen: {text}"
         )
-
-    def _drop(self, collector: Collector, reason: str) -> None:
-        """Takes a collector out; it is stopped on a thread of the program, since torch's profiler allows no other."""
-        account = self._guard.account(collector.name)
-        account.state, account.reason = "failed", reason
-        if collector in self._collectors:
-            self._collectors.remove(collector)
-        self._dropped.append(collector)
-        if threading.current_thread() is not self._thread:
-            self._stop_dropped()
-        else:
-            self.on_main_thread(self._stop_dropped)
-
-    def _stop_dropped(self) -> None:
-        while self._dropped:
-            self._stop_one(self._dropped.pop())
-
-    def _stop_one(self, collector: Collector) -> None:
-        failures = self._guard.account(collector.name).failures
-        failed_before = failures.get("stop", 0)
-        self._guard.call(collector.name, collector.stop)
-        if failures.get("stop", 0) > failed_before:
-            self._hook(collector, "abandon")
 
     # ---- end
 
@@ -385,20 +284,11 @@ class Session:
         if self._ended or self._in_child():
             return
         self._ended = True
-        if self._watch:
-            self._watch.remove()
-        for name in self._waiting:
-            needs = ", ".join(self._waiting[name].needs)
-            self._guard.account(name).reason = f"the program did not import {needs}"
-        self._stop_dropped()
-        for collector in reversed(self._collectors):
-            account = self._guard.account(collector.name)
-            self._stop_one(collector)
-            account.state = "stopped" if account.state == "running" else account.state
+        self._collectors.stop()
         self.active = False
         self._quit.set()
-        if self._thread is not None and self._thread is not threading.current_thread():
-            self._thread.join(timeout=10.0)
+        if self.thread is not None and self.thread is not threading.current_thread():
+            self.thread.join(timeout=10.0)
         self._guard.call(_OWN, self._finish, status, error, fields)
 
     def _finish(self, status: str, error: BaseException | None, fields: dict[str, Any]) -> None:
@@ -422,7 +312,7 @@ class Session:
         """For a forked child: the recording is its parent's, and every hook that was inherited does nothing."""
         self.active = False
         self._ended = True
-        self._collectors.clear()
+        self._collectors.forget()
 
     def _in_child(self) -> bool:
         return os.getpid() != self._process_id
@@ -435,12 +325,6 @@ class Session:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.stop("completed" if error is None else "failed", error)
-
-
-def _is_imported(module: str) -> bool:
-    found = sys.modules.get(module)
-    spec = getattr(found, "__spec__", None)
-    return found is not None and not getattr(spec, "_initializing", False)
 
 
 def folder_bytes(folder: Path) -> int:

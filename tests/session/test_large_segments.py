@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import stallscope
-from stallscope.collectors.live import torch_trace
+from stallscope.collectors.live import segment_size, torch_trace
 from stallscope.profiler.session.conversion import Conversion
 
 from .workloads import Training, all_losses, opened
@@ -60,18 +60,24 @@ def test_pythons_calls_are_left_out_where_they_are_most_of_a_large_segment(
 
 def test_a_segment_that_is_far_too_large_ends_in_mid_program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("stallscope.profiler.session.session.TICK_S", 0.01)
-    for name in ("SHORTEST_S", "PATIENCE_S"):
-        monkeypatch.setattr(torch_trace, name, 0.0)
+    monkeypatch.setattr(segment_size, "SHORTEST_S", 0.0)
+    monkeypatch.setattr(torch_trace, "PATIENCE_S", 0.0)
     monkeypatch.setattr(torch_trace, "FAR_TOO_LARGE", -1e9)
+    submit, in_mid_program = Conversion.submit, []
+
+    def submitted(self: Conversion, segment: Any) -> None:
+        in_mid_program.append(segment)
+        submit(self, segment)
+
+    monkeypatch.setattr(Conversion, "submit", submitted)
     training = Training()
     with stallscope.profile(tmp_path / "run", detail="low") as prof:
-        until = time.monotonic() + 0.5
-        while time.monotonic() < until:
+        until = time.monotonic() + 60
+        while not in_mid_program and time.monotonic() < until:
             training.model(training.inputs)  # no step, no backward pass, no batch: nothing that is a safe place
-        in_mid_program = len(list((tmp_path / "run").rglob("raw/segment-*.json")))
+        assert in_mid_program
         training.step()
         prof.step()
-    assert in_mid_program
     recording = opened(tmp_path / "run")
     assert recording.table("segments").num_rows >= 2
     assert not [row for row in all_losses(recording) if row["kind"] == "collector_error"]

@@ -189,7 +189,7 @@ def test_steps_by_a_named_range(tmp_path: Path) -> None:
 
 def test_segments_rotate_and_their_pauses_lie_between_steps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("stallscope.profiler.session.session.TICK_S", 0.01)
-    monkeypatch.setattr("stallscope.collectors.live.torch_trace.SHORTEST_S", 0.05)
+    monkeypatch.setattr("stallscope.collectors.live.segment_size.SHORTEST_S", 0.05)
     training = Training()
     with stallscope.profile(tmp_path / "run", detail="low", segment_events=1000) as prof:
         for _ in range(400):
