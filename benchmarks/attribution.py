@@ -215,7 +215,7 @@ def text_of(cell: Cell) -> str:
     """One cell as a line of the table."""
     row = row_of(cell)
     name = f"{cell.workload}/{cell.injection}"
-    head = f"| {name:32} | {cell.regime:8} | {row['truth_ms']:8.2f} | {row['noise_ms']:6.2f} |"
+    head = f"| {name:32} | {cell.regime:8} | {cell.seed} | {row['truth_ms']:8.2f} | {row['noise_ms']:6.2f} |"
     if not cell.scored:
         return f"{head} not scored |"
     shares = [row["ours"][key] for key in ("right_frac", "right_or_second_frac", "line_or_second_frac", "wrong_frac")]
@@ -227,9 +227,9 @@ def text_of(cell: Cell) -> str:
 
 
 HEADER = (
-    "| workload/mistake | regime | truth ms | noise ms | ours: cause | or second | line | wrong "
+    "| workload/mistake | regime | seed | truth ms | noise ms | ours: cause | or second | line | wrong "
     "| sweep: cause | gaps: cause | gain | wrong is |\n"
-    "|---|---|---|---|---|---|---|---|---|---|---|---|"
+    "|---|---|---|---|---|---|---|---|---|---|---|---|---|"
 )
 
 
@@ -296,8 +296,8 @@ def main() -> None:
                 idle = round(max(run.idle_ns for run in runs) / 1e6, 3)
                 names = {"workload": job.workload.name, "regime": job.regime, "seed": job.seed}
                 clean.append(names | {"idle_ms": idle, "findings": said})
-                text = ", ".join(said) or "none"
-                show(f"| {job.workload.name:32} | {job.regime:8} | at most {idle:.2f} ms idle; findings: {text} |")
+                text = f"at most {idle:.2f} ms idle; findings: {', '.join(said) or 'none'}"
+                show(f"| {job.workload.name:32} | {job.regime:8} | {job.seed} | {text} |")
     for line in summary_lines(cells):
         show(line)
     show(f"\nrows less engine log, at most: {max((cell.sum_off_ns for cell in cells), default=0)} ns in a run")

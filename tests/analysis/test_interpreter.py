@@ -6,6 +6,7 @@ import pytest
 
 from stallscope.analysis.source_lines import source_lines
 from stallscope.analysis.stalls import stalls
+from stallscope.analysis.why import why_largest
 from tests.builders import TraceBuilder
 
 US = 1000
@@ -66,6 +67,11 @@ def test_whether_a_call_waited_for_the_interpreter(situation: dict[str, object],
 def test_the_line_is_where_the_sampler_saw_the_thread_that_held_it() -> None:
     found = longest(beside(sampled=(2000, 4100)))
     assert (found["file"], found["line"], found["line_source"]) == ("/home/me/digest.py", 5, "sample")
+
+
+def test_the_chain_names_the_thread_that_held_it() -> None:
+    chain = why_largest(beside().recording())  # type: ignore[arg-type]
+    assert any("Thread-1 ran Python meanwhile" in link.text for link in chain.links)
 
 
 def test_samples_of_other_threads_are_no_cost_of_a_line() -> None:
