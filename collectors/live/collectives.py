@@ -153,7 +153,7 @@ class CollectivesCollector:
         opened, group, call = token
         finished = Finished(
             opened, self._context.rows.leave(opened), call, group, self._context.torch_recording_since is not None,
-            None if call.kind in POINT_TO_POINT else group._get_sequence_number_for_group(),
+            None if call.kind in POINT_TO_POINT else _sequence_number(group),
         )  # fmt: skip
         with self._lock:
             if result is not None and len(self._waiting) < _WAITING:
@@ -282,6 +282,14 @@ def _entry_of(called: Finished, entries: list[Entry]) -> Entry | None:
         if entry.group == name and called.opened.ts <= entry.ts <= called.end:
             return entry
     return None
+
+
+def _sequence_number(group: Any) -> int | None:
+    """None for a group of several backends (``cpu:gloo,cuda:nccl``, which is also the default): it has no number."""
+    try:
+        return int(group._get_sequence_number_for_group())
+    except RuntimeError:
+        return None
 
 
 def _ranks(group: Any) -> list[int] | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stallscope.analysis.causes import host_causes
@@ -24,6 +24,7 @@ def assert_pieces(pieces: Pieces, extent: tuple[int, int]) -> None:
     assert (pieces.rows[1:] != pieces.rows[:-1]).all()
 
 
+@settings(deadline=None)
 @given(SLICES)
 def test_the_innermost_slice_is_the_one_that_started_last(slices: list[tuple[int, int, str]]) -> None:
     trace = TraceBuilder()
@@ -45,6 +46,7 @@ def test_the_innermost_slice_is_the_one_that_started_last(slices: list[tuple[int
             assert t.ts[found] == t.ts[active].max() and found in active
 
 
+@settings(deadline=None)
 @given(SLICES, st.lists(st.tuples(st.integers(-5, 70), st.integers(-5, 70)), max_size=6))
 def test_a_walk_tiles_its_windows(slices: list[tuple[int, int, str]], windows: list[tuple[int, int]]) -> None:
     trace = TraceBuilder()
