@@ -32,7 +32,6 @@ SELDOM = {
         "_awaiting_no_more",
         "on_suspend",
         "on_resume",
-        "_growth",
         "_traces_calls",
     },
     "compile": {"_compile_begins", "_compile_ends", "_instant"},
