@@ -6,6 +6,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -45,4 +47,21 @@ def slice_lines(
                 better[number] = finder.of_slice(int(different[number]))[0]
         found = better[place.reshape(-1)]
         line = np.where(found >= 0, found, line)
-    return tuple(finder.lines), line
+    return _whole_paths(finder.lines, line)
+
+
+def _whole_paths(lines: Sequence[SourceLine], line: Ints) -> tuple[tuple[SourceLine, ...], Ints]:
+    """The lines with each file under one name: a trace cuts the folder off that the sampler gives."""
+    used = [lines[number] for number in np.unique(line[line >= 0]).tolist()]
+    whole = sorted({place.file for place in used if place.file.startswith("/")})
+    named: dict[str, str] = {}
+    for file in {place.file for place in used} - set(whole):
+        ends = [path for path in whole if path.endswith("/" + file.removeprefix("./"))]
+        if len(ends) == 1:
+            named[file] = ends[0]
+    if not named:
+        return tuple(lines), line
+    renamed = [replace(place, file=named.get(place.file, place.file)) for place in lines]
+    first: dict[SourceLine, int] = {}
+    same = np.array([first.setdefault(place, number) for number, place in enumerate(renamed)] + [-1], dtype=np.int64)
+    return tuple(renamed), same[line]

@@ -66,12 +66,16 @@ def verdict(found: Coverage) -> str:
     parts = [f"{counts['eager']} of {plural(counts['models'], 'model')} {_verb('run', counts['eager'])}"]
     if counts["compile_asked"]:
         parts.append(f"{counts['compiled']} {_verb('compile', counts['compiled'])} ({found.backend})")
-    parts.append(f"{counts['with_fallbacks']} {_verb('fall', counts['with_fallbacks'])} back to the CPU")
+    reference = "it"
+    if found.device.partition(":")[0] == "cpu":
+        reference = "eager"
+    else:
+        parts.append(f"{counts['with_fallbacks']} {_verb('fall', counts['with_fallbacks'])} back to the CPU")
     if counts["differ"]:
         of = counts["agree"] + counts["differ"]
-        parts.append(f"{counts['differ']} of {of} {_verb('differ', counts['differ'])} from it")
+        parts.append(f"{counts['differ']} of {of} {_verb('differ', counts['differ'])} from {reference}")
     elif counts["agree"]:
-        parts.append(f"{counts['agree']} {_verb('agree', counts['agree'])} with it")
+        parts.append(f"{counts['agree']} {_verb('agree', counts['agree'])} with {reference}")
     return printable(f"{f'On {where}: ' if where else ''}{', '.join(parts)}.")
 
 
