@@ -75,7 +75,7 @@ def _waiting(recording: Recording, scope: Scope, pieces: CommunicationPieces, mi
     place = None
     if spent and spent.most_common(1)[0][1] >= MOST_FRAC * dur:
         (cause, place), held = spent.most_common(1)[0]
-        text += f"; {held / dur:.0%} of it while that rank's device waited for {_what(cause)}"
+        text += f"; in {held / dur:.0%} of it that rank came late because of {_what(cause)}"
         text += ", at this line of its program" if place is not None else ""
     return _candidate(recording, scope, "wait_for_peer", f" (rank {peer})", chosen, text + ".", place)
 

@@ -1,7 +1,8 @@
 """Communication that no computation hides, piece by piece: which collective, which rank it waited for, and why there.
 
 A collective's part on a device lasts from the moment that the rank arrives; until the last one has arrived it waits.
-What that rank's device waited for meanwhile is what the waiting comes from.
+Both ranks were level when they had last met, at the end of the collective before. So what the late rank's device stood
+still for since then, and the other's did not, is what the waiting comes from.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from . import intervals as iv
-from .causes import CAUSE_CODE
+from .causes import CAUSE_CODE, CAUSE_NAMES
 from .clocks import clock_alignment
 from .collective_parts import collective_parts
 from .collectives import on_one_host, peer_waits
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from ..profiler.recording.reader import Recording
 
 MOST_PIECES = 2_000
-"""So many pieces, the longest first, are asked for what the other rank did meanwhile."""
+"""So many pieces, the longest first, are asked for what held the other rank up."""
 
 
 Placed = tuple[SourceLine, str]
@@ -132,24 +133,68 @@ def _placed(recording: Recording, rank: int, rows: StallRows) -> list[Placed | N
 def peer_reasons(
     recording: Recording, rank: int, pieces: CommunicationPieces
 ) -> list[tuple[int, Placed | None] | None]:
-    """Per piece what the rank waited for was held up by most: the root cause, as a code, and its line.
+    """Per piece what held up the rank that it waited for: the root cause, as a code, and its line there.
 
-    None for pieces without a peer, and where that rank's device waited for less than half of the time: it was at work.
+    That is the root cause for which that rank's device stood still longer than this one's, since they had last met, by
+    most. None for pieces without a peer, and where it is less than half of the wait: then the peer computed longer.
     """
     result: list[tuple[int, Placed | None] | None] = [None] * len(pieces)
-    clocks, same = clock_alignment(recording), on_one_host(recording)
+    finder = _LateRanks(recording, rank)
     longest = np.argsort(-pieces.dur, kind="stable")
     for number in longest[pieces.peer[longest] >= 0][:MOST_PIECES].tolist():
-        peer, start, end = (int(column[number]) for column in (pieces.peer, pieces.ts, pieces.end))
-        devices = rank_activity(recording, peer).devices if peer in recording.ranks else ()
-        if not devices:
-            continue
-        shift = 0 if same else int(clocks[rank].aligned([start])[0] - clocks[peer].aligned([start])[0])
-        rows = stall_rows(recording, peer, devices[0]).clipped(start + shift, end + shift)
-        if 2 * int(rows.dur.sum()) < end - start:
-            continue
-        spent: Counter[tuple[int, Placed | None]] = Counter()
-        for root, place, dur in zip(rows.root.tolist(), _placed(recording, peer, rows), rows.dur.tolist(), strict=True):
-            spent[root, place] += dur
-        result[number] = spent.most_common(1)[0][0]
+        result[number] = finder.reason(int(pieces.row[number]), int(pieces.peer[number]))
     return result
+
+
+class _LateRanks:
+    """Finds why another rank came late to a collective of this one; each collective once."""
+
+    def __init__(self, recording: Recording, rank: int) -> None:
+        self._recording, self._rank = recording, rank
+        self._parts, self._waits = collective_parts(recording), peer_waits(recording)
+        self._clocks = None if on_one_host(recording) else clock_alignment(recording)
+        t = rank_activity(recording, rank).timeline
+        mine = np.flatnonzero((self._parts.rank == rank) & self._parts.on_device)
+        self._part_of = dict(zip(t.rows_of(self._parts.device_slice_id[mine]).tolist(), mine.tolist(), strict=True))
+        self._known: dict[int, tuple[int, Placed | None] | None] = {}
+
+    def reason(self, row: int, peer: int) -> tuple[int, Placed | None] | None:
+        """The reason for a collective's row on the device; None where the peer was not held up."""
+        part = self._part_of.get(row, -1)
+        if part < 0:
+            return None
+        if part not in self._known:
+            self._known[part] = self._reason(part, peer)
+        return self._known[part]
+
+    def _reason(self, part: int, peer: int) -> tuple[int, Placed | None] | None:
+        parts = self._parts
+        of_peer = (parts.rank == peer) & parts.on_device
+        its = np.flatnonzero(of_peer & (parts.match == parts.match[part]))
+        if not len(its) or peer not in self._recording.ranks:
+            return None
+        arrival = int(parts.ts[its[0]])
+        before = parts.end[of_peer & parts.ended & (parts.end <= arrival)]
+        met = int(before.max()) if len(before) else arrival - int(self._waits.wait_ns[part])
+        shift = 0
+        if self._clocks is not None:
+            shift = int(self._clocks[self._rank].aligned([met])[0] - self._clocks[peer].aligned([met])[0])
+        late = self._stalls(peer, met, arrival)
+        own = self._stalls(self._rank, met - shift, int(parts.ts[part]))
+        width = len(CAUSE_NAMES)
+        excess = np.bincount(late.root, weights=late.dur, minlength=width)
+        excess -= np.bincount(own.root, weights=own.dur, minlength=width)
+        root = int(excess.argmax())
+        if 2 * excess[root] < self._waits.wait_ns[part]:
+            return None
+        rows = late.take(late.root == root)
+        spent: Counter[Placed | None] = Counter()
+        for place, dur in zip(_placed(self._recording, peer, rows), rows.dur.tolist(), strict=True):
+            spent[place] += dur
+        return root, spent.most_common(1)[0][0]
+
+    def _stalls(self, rank: int, start: int, end: int) -> StallRows:
+        """The stalls and exposed copies of a rank's first device in a stretch of its time."""
+        rows = stall_rows(self._recording, rank, rank_activity(self._recording, rank).devices[0])
+        low, high = np.searchsorted(rows.end, start, side="right"), np.searchsorted(rows.ts, end, side="left")
+        return rows.take(slice(int(low), max(int(low), int(high)))).clipped(start, end)

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import shutil
 import sys
 import tempfile
@@ -197,7 +198,8 @@ def row_of(cell: Cell) -> dict[str, Any]:
         }  # fmt: skip
     return {
         "workload": cell.workload, "injection": cell.injection, "regime": cell.regime, "seed": cell.seed,
-        "causes": list(cell.causes), "truth_ms": _ms(cell.truth_ns), "noise_ms": _ms(cell.noise_ns),
+        "causes": list(cell.causes), "truth_ms": _ms(cell.truth_ns),
+        "noise_ms": _ms(cell.noise_ns) if math.isfinite(cell.noise_ns) else None,
         "gain_ms": _ms(cell.gain_ns), "moved_ms": _ms(cell.moved_ns), "predicted_ms": _ms(cell.predicted_ns),
         "scored": cell.scored, "sum_off_ns": cell.sum_off_ns, **scores,
     }  # fmt: skip
@@ -215,7 +217,7 @@ def text_of(cell: Cell) -> str:
     """One cell as a line of the table."""
     row = row_of(cell)
     name = f"{cell.workload}/{cell.injection}"
-    head = f"| {name:32} | {cell.regime:8} | {cell.seed} | {row['truth_ms']:8.2f} | {row['noise_ms']:6.2f} |"
+    head = f"| {name:32} | {cell.regime:8} | {cell.seed} | {row['truth_ms']:8.2f} | {cell.noise_ns / 1e6:6.2f} |"
     if not cell.scored:
         return f"{head} not scored |"
     shares = [row["ours"][key] for key in ("right_frac", "right_or_second_frac", "line_or_second_frac", "wrong_frac")]

@@ -63,7 +63,7 @@ def test_the_finding_names_the_line_in_the_program_of_the_rank_that_is_waited_fo
     found = {f.kind: f for f in findings(rank(0, 0).recording(rank(1, 6))).findings}
     waiting = found["wait_for_peer"]
     assert (waiting.rank, waiting.file, waiting.line) == (0, "/home/me/data.py", 7)
-    assert "waited for input" in waiting.evidence
+    assert "late because of input" in waiting.evidence
     assert "rank 1" in waiting.title
 
 
@@ -74,7 +74,7 @@ def test_a_rank_that_computes_longer_is_named_without_a_line() -> None:
             row["ts"], row["dur"] = row["ts"] - 6 * MS, row["dur"] + 6 * MS
     found = {f.kind: f for f in findings(rank(0, 0).recording(slow)).findings}
     assert found["wait_for_peer"].file is None
-    assert "waited for" not in found["wait_for_peer"].evidence
+    assert "late because" not in found["wait_for_peer"].evidence
 
 
 def test_a_call_without_a_group_beside_device_parts_is_no_collective_of_its_own() -> None:

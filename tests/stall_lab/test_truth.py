@@ -6,6 +6,9 @@ import numpy as np
 import pytest
 
 import stallscope
+from stallscope.analysis.causes import CAUSE_NAMES
+from stallscope.analysis.device_activity import rank_activity
+from stallscope.analysis.exposed_communication import communication_pieces, peer_reasons
 from stallscope.analysis.stalls import stalls
 from stallscope.samples.simulated_accelerator import unavailable_reason
 from stallscope.samples.simulated_accelerator.engine_log import _PLAIN, EngineLog, from_columns
@@ -44,6 +47,34 @@ def test_a_log_that_lost_operations_is_no_truth() -> None:
 def test_steps_that_nothing_follows_are_no_window() -> None:
     with pytest.raises(ValueError, match="nothing to do"):
         truth(log_of((0, 0, 0, 1)), 0, 5, 1)
+
+
+def test_communication_alone_is_no_work() -> None:
+    # A kernel, and a collective that goes on after it; the first kernel after the steps.
+    log = log_of((0, 10, 20, 30), (3, 11, 25, 60), (0, 50, 70, 80))
+    assert truth(log, first_ns=10, after_ns=50, steps=1).idle_ns == 40
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(unavailable_reason() is not None, reason=str(unavailable_reason()))
+def test_a_run_of_two_ranks_of_which_one_is_slow(tmp_path) -> None:
+    """Stalls and exposed communication of rank 0 add up to the time without a kernel; what it waits for is named."""
+    with runner() as lab:
+        run = lab.run(["slow_rank", "--regime", "ahead", "--seed", "3"], tmp_path)
+    start, end = run["truth"]["start_ns"], run["truth"]["end_ns"]
+    recording = stallscope.open_recording(tmp_path / "recording")
+    assert recording.ranks == (0, 1)
+    [device] = rank_activity(recording, 0).devices
+    pieces = communication_pieces(recording, device, np.array([[start, end]]))
+    rows = stalls(recording, ranks=(0,), window=(start, end))
+    assert rows.dur.sum() + pieces.dur.sum() == run["truth"]["idle_ns"]
+    [(file, line)] = run["lines"]["slow"]
+    named = {
+        (CAUSE_NAMES[reason[0]], reason[1][0].file.rsplit("/", 1)[-1], reason[1][0].line)
+        for reason in peer_reasons(recording, 0, pieces)
+        if reason is not None and reason[1] is not None
+    }
+    assert ("input", file, line) in named
 
 
 @pytest.mark.slow
