@@ -91,6 +91,11 @@ def stalls_resting_on(recording: Recording, rank: int, slice_id: int) -> pd.Data
     return found.sort_values("dur", ascending=False)
 
 
+def of_the_program(stalls: pd.DataFrame) -> pd.DataFrame:
+    """Rows of the table ``stalls`` without the recorder's own pauses: the line that ran did not cause them."""
+    return stalls[stalls["root_cause"] != "overhead"]
+
+
 def longest_stall(
     recording: Recording,
     rank: int,
@@ -100,7 +105,10 @@ def longest_stall(
     place: tuple[str, int] | None = None,
     step: int | None = None,
 ) -> int | None:
-    """The id of the longest stall of a rank with the root cause, state, line (file, number) and step that are given."""
+    """The id of the longest stall of a rank with the root cause, state, line (file, number) and step that are given.
+
+    Where no root cause is given, the recorder's own pauses count only if there is nothing else.
+    """
     frame = all_stalls(recording, rank)
     chosen = pd.Series(True, index=frame.index)
     if root_cause is not None:
@@ -112,6 +120,8 @@ def longest_stall(
     if step is not None:
         chosen &= frame["step"] == step
     frame = frame[chosen.fillna(False).astype(bool)]
+    if root_cause is None and len(of_the_program(frame)):
+        frame = of_the_program(frame)
     return int(frame["stall_id"].to_numpy()[frame["dur"].to_numpy().argmax()]) if len(frame) else None
 
 

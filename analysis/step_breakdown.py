@@ -13,7 +13,7 @@ import pandas as pd
 
 from . import intervals as iv
 from .device_activity import DeviceActivity, all_devices, rank_activity
-from .steps import StepCut, device_steps
+from .steps import STEADY, StepCut, device_steps
 from .timeline import COMMUNICATION, COMPUTE, DATA_MOVEMENT, Ints
 
 if TYPE_CHECKING:
@@ -59,6 +59,23 @@ def step_breakdown(
     if not frames:
         return pd.DataFrame({name: [] for name in _COLUMNS}).astype(_types())
     return pd.concat(frames, ignore_index=True)
+
+
+def mean_steady_step(breakdown: pd.DataFrame) -> pd.DataFrame:
+    """The mean of each device's steady steps.
+
+    Args:
+        breakdown: As ``step_breakdown`` returns it.
+
+    Returns:
+        A row for each device that has steady steps: rank, device_type, device_index, steps (how many those are), dur
+        and ``STATE_COLUMNS`` (means in ns, which add up to dur).
+    """
+    steady = breakdown[breakdown["step"].notna() & (breakdown["phase"] == STEADY)]
+    groups = steady.groupby(["rank", "device_type", "device_index"], sort=False, dropna=False, observed=True)
+    frame = groups[["dur", *STATE_COLUMNS]].mean()
+    frame.insert(0, "steps", groups.size())
+    return frame.reset_index()
 
 
 def states_within(device: DeviceActivity, starts: Ints, ends: Ints) -> dict[str, Ints]:

@@ -2,8 +2,8 @@
 
     python docs/screenshots.py [--before RECORDING --after RECORDING] [--work FOLDER] [--folder FOLDER]
 
-Without recordings it makes them first: the demo as it is, and the same with its mistakes corrected (``--fixed``). Needs
-playwright and Chromium.
+The pictures show where the script lies that was recorded. Without recordings it makes them first: the demo as it is,
+and the same with its mistakes corrected (``--fixed``). Needs playwright and Chromium.
 """
 
 from __future__ import annotations
@@ -25,27 +25,21 @@ SIZE = {"width": 1280, "height": 720}
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """One picture: the address's query, what to wait for, and what to do before it is taken."""
+    """One picture: the address's query, what to wait for, and what to do before it is taken, and of which part."""
 
     name: str
     query: str
     ready: str
     theme: str = "dark"
     act: Callable[[Any], None] = lambda page: None
+    part: str = "body"
 
 
 def _pick_longest_stall(page: Any) -> None:
-    """From the stalls to the timeline, at the longest one that is not the recorder's own."""
-    page.locator("#stall-grid .ag-row:not(:has-text('overhead'))").first.click()
+    """From the stalls to the timeline, at the longest one."""
+    page.locator("#stall-grid .ag-row").first.click()
     page.wait_for_selector(".timeline[data-ready]")
     page.wait_for_selector("#details h2")
-
-
-def _open_largest(page: Any) -> None:
-    page.locator(".icicle").focus()
-    for _ in range(2):
-        page.keyboard.press("ArrowDown")
-    page.wait_for_selector("#node dl")
 
 
 PICTURES = (
@@ -53,7 +47,7 @@ PICTURES = (
     Picture("timeline", "view=stalls", "#stall-grid .ag-row", act=_pick_longest_stall),
     Picture("stalls", "view=stalls", "#stall-grid .ag-row", theme="light"),
     Picture("dependencies", "view=dependencies", ".graph-box"),
-    Picture("hierarchy", "view=hierarchy&measure=stall", ".icicle canvas", theme="light", act=_open_largest),
+    Picture("source", "view=source", ".code tr.costliest", theme="light", part=".columns > .section:last-child"),
     Picture("compare", "view=compare&recording={after}&base={before}", "#compare-new[data-ready]"),
 )
 
@@ -89,7 +83,7 @@ def take(before: Path, after: Path, folder: Path) -> None:
             page.wait_for_selector(picture.ready, state="attached", timeout=180_000)
             picture.act(page)
             page.wait_for_timeout(1500)
-            page.screenshot(path=folder / f"{picture.name}.png")
+            page.locator(picture.part).screenshot(path=folder / f"{picture.name}.png")
             page.close()
         chromium.close()
         server.terminate()

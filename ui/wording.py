@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 from urllib.parse import quote
 
@@ -10,6 +11,7 @@ import pandas as pd
 from ..analysis.finding_texts import duration_text
 
 ABSENT = "–"
+_MOST_NUMBERS = 8
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 
 
@@ -50,6 +52,12 @@ def place(file: Any, line: Any, function: Any = None, line_source: Any = None) -
     if _missing(function) or not function:
         return words
     return f"in {function} ({words})" if line_source == "function" else f"{words} in {function}"
+
+
+def counted(numbers: Sequence[int]) -> str:
+    """``step 20`` or ``steps 20, 41``; the first of them where there are many."""
+    shown = ", ".join(map(str, numbers[:_MOST_NUMBERS])) + (" and more" if len(numbers) > _MOST_NUMBERS else "")
+    return f"step{'s' if len(numbers) > 1 else ''} {shown}"
 
 
 def editor_address(file: str, line: int) -> str | None:

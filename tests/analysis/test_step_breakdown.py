@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 from hypothesis import given
 
-from stallscope.analysis.step_breakdown import STATE_COLUMNS, step_breakdown
+from stallscope.analysis.step_breakdown import STATE_COLUMNS, mean_steady_step, step_breakdown
 from stallscope.profiler.recording.reader import open_recording
 from tests.analysis.random_traces import traces as random_traces
 from tests.builders import TraceBuilder
@@ -63,6 +63,24 @@ def test_steps_and_the_whole_window_in_order() -> None:
         [10, 110, 50, 0, 20, 40, 70, 40, 20],
         [120, 30, 30, 0, 0, 0, 30, 0, 0],
     ]
+
+
+def test_the_mean_steady_step_leaves_out_the_others() -> None:
+    trace = TraceBuilder()
+    main, gpu = trace.thread(), trace.stream(7)
+    for number, length in enumerate((90, 30, 50, 70)):
+        phase = "preparation" if number == 0 else "execution"
+        trace.step(number, 100 * number, 100, phase=phase)
+        trace.launched(main, gpu, call=(100 * number, 5), work=(100 * number + 5, length))
+    trace.row("losses", collector="torch", kind="paused", severity="info", ts=260, dur=20, count=1)
+    frame = step_breakdown(trace.recording())
+    steady = frame[frame["phase"] == "execution"]
+    [row] = mean_steady_step(frame).to_dict("records")
+    assert (row["steps"], len(steady)) == (2, 2)
+    assert sorted(steady["step"].tolist()) == [1, 3]
+    assert {name: row[name] for name in ("dur", *STATE_COLUMNS)} == steady[["dur", *STATE_COLUMNS]].mean().to_dict()
+    assert sum(row[name] for name in STATE_COLUMNS) == row["dur"]
+    assert mean_steady_step(frame[frame["step"].isna()]).empty
 
 
 def test_a_window_of_ones_own() -> None:

@@ -24,10 +24,11 @@ from stallscope.ui.open_recordings import OpenRecordings
 from stallscope.ui.scope import chosen_rank, chosen_ranks, chosen_step, step_window
 from stallscope.ui.served import Served
 from stallscope.ui.sql_queries import as_csv, run
-from stallscope.ui.views import recordings
+from stallscope.ui.views import overview, recordings
+from stallscope.ui.views import stalls as stalls_page
 from stallscope.ui.views.sql import EXAMPLES
 from tests.builders import TraceBuilder
-from tests.ui.recordings import HOSTILE, MS, START, STEPS, training
+from tests.ui.recordings import HOSTILE, MS, START, STEPS, rank_of_training, training
 
 QUERIES: list[dict[str, str]] = [
     {},
@@ -82,6 +83,34 @@ def test_the_list_says_what_each_recording_is(tmp_path: Path, with_memory: Recor
     assert facts.started_ns == START
     nothing = recording_facts(served[list(served)[1]].recording)
     assert (nothing.steps, nothing.step_median_ns, nothing.devices) == (0, None, ())
+
+
+def test_the_recorders_own_pauses_are_said_and_in_no_bar_or_share(tmp_path: Path) -> None:
+    trace = rank_of_training(0)
+    main = next(row["track_id"] for row in trace.rows["tracks"] if row["kind"] == "thread")
+    for table in ("slices", "steps"):
+        for row in trace.rows[table]:
+            if row["ts"] >= START + 30 * MS:
+                row["ts"] += 500 * MS
+    trace.slice(main, "torch.profiler: end and export", "overhead", START + 30 * MS, 500 * MS)
+    trace.row(
+        "losses", collector="torch", kind="paused", severity="info", ts=START + 30 * MS, dur=500 * MS, count=1,
+    )  # fmt: skip
+    served = Served(trace.write(tmp_path / "paused"), "paused")
+    page = shown(overview.layout(served, {}))
+    assert "Left out: step 2, in which the recorder paused" in page
+    bars = overview.step_figure(served.breakdown[served.breakdown["step"].notna()])["data"]
+    assert "2" in bars[0]["x"]
+    assert '"x":["0","1","3"]' in page.replace(" ", "")
+    rows = stalls_page._line_rows(stalls_page._groups(served, "line", (0,), None), None)
+    assert rows[-1]["root_cause"] == "overhead"
+    assert rows[-1]["stall_frac"] is None
+    assert sum(row["stall_frac"] for row in rows if row["state"] == "stall" and row["stall_frac"]) == pytest.approx(1)
+    assert "own pauses, 500 ms, are in no share" in page_text(stalls_page.layout(served, {}))
+
+
+def page_text(layout: Any) -> str:
+    return json.loads(json.dumps(shown(layout)))
 
 
 def test_the_curve_holds_the_extremes_of_every_event(with_memory: Recording) -> None:

@@ -8,13 +8,14 @@ import pandas as pd
 from dash import dcc, html
 
 from ...analysis.findings import Finding, Findings
-from ...analysis.step_breakdown import STATE_COLUMNS
+from ...analysis.step_breakdown import STATE_COLUMNS, mean_steady_step
+from ...analysis.steps import PAUSED
 from ..addresses import address
 from ..colours import BAND_COLOURS
 from ..scope import Query, chosen_ranks, chosen_step
 from ..served import Served
 from ..timeline_meta import device_label
-from ..wording import ABSENT, duration, place, share, size
+from ..wording import ABSENT, counted, duration, place, share, size
 from .parts import facts, section, swatch, table
 
 _STATES = tuple(column.removesuffix("_ns") for column in STATE_COLUMNS)
@@ -88,11 +89,17 @@ def _card(number: int, finding: Finding, query: Query) -> html.Li:
 
 
 def _steps(frame: pd.DataFrame, step: int | None) -> html.Section:
-    """The chart of every step, or of one, and beneath it the same in figures: of the whole window, or of that step."""
+    """The chart of every step, or of one, and beneath it the same in figures: of the mean steady step."""
     steps = frame[frame["step"].notna()]
-    whole = frame[frame["step"].isna()]
     note = "Each step as the device ran it; the four states add up to the step exactly."
+    paused = steps[steps["phase"] == PAUSED]
+    if len(paused) and step is None:
+        steps, numbers = steps[steps["phase"] != PAUSED], sorted(set(paused["step"].tolist()))
+        note += f" Left out: {counted(numbers)}, in which the recorder paused the program to write."
+    steady = mean_steady_step(steps)
+    whole, head = (steady, "steady step") if len(steady) else (frame[frame["step"].isna()], "window")
     if step is not None:
+        head = "step"
         steps = whole = steps[steps["step"] == step]
         note = f"Step {step} as each device ran it; the four states add up to it exactly."
     if not len(steps):
@@ -104,17 +111,19 @@ def _steps(frame: pd.DataFrame, step: int | None) -> html.Section:
         className="chart",
         style={"height": _CHART_HEIGHT},
     )
+    several = frame["rank"].nunique() > 1
     rows = [
         [
-            f"rank\N{NO-BREAK SPACE}{row['rank']}",
+            *([f"rank\N{NO-BREAK SPACE}{row['rank']}"] if several else []),
             device_label(row["device_type"], _index(row["device_index"])),
             duration(row["dur"]),
             *(share(row[column] / row["dur"] if row["dur"] else None) for column in STATE_COLUMNS),
         ]
         for row in whole.to_dict("records")
     ]
-    head = ["", "device", "window" if step is None else "step", *(swatch(state) for state in _STATES)]
-    return section("Where the time goes", graph, table(head, rows, numbers=range(2, 7)), note=note)  # type: ignore[arg-type]
+    names: list[Any] = [*([""] if several else []), "device", head, *(swatch(state) for state in _STATES)]
+    numbers_at = range(2 if several else 1, len(names))
+    return section("Where the time goes", graph, table(names, rows, numbers=numbers_at), note=note)
 
 
 def step_figure(steps: pd.DataFrame) -> dict[str, Any]:
@@ -163,7 +172,9 @@ def _devices(served: Served, frame: pd.DataFrame) -> html.Section:
     named = served.recording.table("devices").to_pylist()
     names = {(row["rank"], row["device_type"], row["device_index"]): row for row in named}
     rows = []
-    for row in frame[frame["step"].isna() & (frame["device_type"] != "all")].to_dict("records"):
+    steady = mean_steady_step(frame)
+    whole = steady if len(steady) else frame[frame["step"].isna() & (frame["device_type"] != "all")]
+    for row in whole.to_dict("records"):
         index = _index(row["device_index"])
         known = names.get((row["rank"], row["device_type"], index), {})
         rows.append(
@@ -172,10 +183,17 @@ def _devices(served: Served, frame: pd.DataFrame) -> html.Section:
                 device_label(row["device_type"], index),
                 known.get("name") or ABSENT,
                 size(known.get("memory_bytes")),
-                share(row["busy_ns"] / row["dur"] if row["dur"] else None),
+                share(1 - row["stall_ns"] / row["dur"] if row["dur"] else None),
             ]
         )
-    return section("Devices", table(["rank", "device", "name", "memory", "busy"], rows, numbers=(3, 4)))
+    return section(
+        "Devices",
+        table(
+            ["rank", "device", "name", "memory", "busy in a steady step" if len(steady) else "busy"],
+            rows,
+            numbers=(3, 4),
+        ),
+    )
 
 
 def _identity(served: Served) -> html.Section:

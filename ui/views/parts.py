@@ -38,7 +38,7 @@ def section(title: str, *children: Any, note: str = "") -> html.Section:
     return html.Section([*head, *children], className="section")
 
 
-def table(head: Sequence[str], rows: Sequence[Sequence[Any]], *, numbers: Sequence[int] = ()) -> html.Table:
+def table(head: Sequence[Any], rows: Sequence[Sequence[Any]], *, numbers: Sequence[int] = ()) -> html.Table:
     """A plain table; the columns in ``numbers`` are set to the right."""
 
     def kind(column: int) -> str:

@@ -9,7 +9,7 @@ import pandas as pd
 from dash import dcc, html
 
 from ...analysis.executing_lines import executing_lines
-from ...analysis.slice_facts import all_stalls, longest_stall
+from ...analysis.slice_facts import all_stalls, longest_stall, of_the_program
 from ...analysis.source_lines import source_lines
 from ...analysis.stalls import stalls
 from ...analysis.timeline import memoized
@@ -56,9 +56,10 @@ def _lines(served: Served, rank: int, step: int | None) -> pd.DataFrame:
     def build() -> pd.DataFrame:
         if step is not None:
             of_step = stalls(served.recording, ranks=(rank,), step=step)
-            return source_lines(served.recording, rank=rank, step=step, stalls=of_step)
+            return source_lines(served.recording, rank=rank, step=step, stalls=of_the_program(of_step))
         everything = (served.extent[0], served.extent[1] + 1)
-        return source_lines(served.recording, rank=rank, window=everything, stalls=all_stalls(served.recording, rank))
+        found = of_the_program(all_stalls(served.recording, rank))
+        return source_lines(served.recording, rank=rank, window=everything, stalls=found)
 
     with served.lock:
         return memoized(served.recording, ("ui_lines", rank, step), build)
@@ -104,9 +105,7 @@ def _file(served: Served, rank: int, frame: pd.DataFrame, file: str, query: Quer
     else:
         shown = dict(enumerate(text.splitlines()[:_MOST_LINES], 1))
         note = "The text is the one that was recorded."
-    whole = (
-        "The line is that of the function’s def; its time is spread over the function." if _by_function(lines) else ""
-    )
+    whole = "Time that no line is known for stands at the def of its function." if _by_function(lines) else ""
     wanted = int(query["line"]) if query.get("line", "").isdecimal() else None
     costliest = max(costs, key=lambda number: sum(_number(costs[number][cost]) for cost in _COSTS), default=None)
     marks = {costliest: "costliest"} | {wanted: "wanted"}

@@ -27,12 +27,16 @@ _COLUMNS: Sequence[dict[str, Any]] = (
     {"field": "device", "headerName": "device", "width": 125},
     {"field": "state_words", "headerName": "state", "width": 125},
     {"field": "cause_words", "headerName": "root cause", "width": 150},
-    duration_column("dur", "time", sort="desc"),
+    duration_column("dur", "time"),
     share_column("stall_frac", "of state"),
     count_column("count", "times"),
     duration_column("longest_ns", "longest"),
     {"field": "place", "headerName": "line", "flex": 1, "minWidth": 240, "cellClass": "mono", "tooltipField": "place"},
 )
+
+
+_OWN = "overhead"
+"""The root cause of the recorder's own pauses."""
 
 
 def layout(served: Served, query: Query) -> html.Div:
@@ -88,30 +92,55 @@ def _causes(served: Served, query: Query, ranks: tuple[int, ...], step: int | No
     if not len(frame):
         return section("By root cause", html.P("No stall: the devices were never without work.", className="note"))
     sums = frame.groupby(["state", "root_cause"], sort=False, observed=True)[["dur", "count"]].sum().reset_index()
-    sums = sums.sort_values("dur", ascending=False)
-    whole = int(sums["dur"].sum())
+    sums = _own_pauses_last(sums)
+    own = int(sums["dur"][sums["root_cause"] == _OWN].sum())
+    whole = int(sums["dur"].sum()) - own
     rows = [
         [
             dcc.Link(swatch(row["root_cause"]), href=address("stalls", query, cause=row["root_cause"])),
             "exposed copy" if row["state"] == "data_movement" else "stall",
             duration(row["dur"]),
-            html.Div(html.Div(style={"width": f"{100 * row['dur'] / max(whole, 1):.1f}%"}), className="bar"),
-            share(row["dur"] / max(whole, 1)),
+            "" if row["root_cause"] == _OWN else _bar(row["dur"] / max(whole, 1)),
+            "" if row["root_cause"] == _OWN else share(row["dur"] / max(whole, 1)),
             f"{row['count']:,}",
             CAUSES.get(row["root_cause"], ""),
         ]
         for row in sums.to_dict("records")
     ]
     head = ["root cause", "state", "time", "", "share", "times", "what it means"]
-    of = "all ranks together" if len(ranks) > 1 else f"rank {ranks[0]}"
+    of = ("all ranks together" if len(ranks) > 1 else f"rank {ranks[0]}") + ("" if step is None else f", step {step}")
+    besides = f" The recorder’s own pauses, {duration(own)}, are in no share." if own else ""
     return section(
         "By root cause",
         html.Div(table(head, rows, numbers=(2, 4, 5)), className="short"),
-        note=f"{duration(whole)} without computation or communication, {of}{'' if step is None else f', step {step}'}.",
+        note=f"{duration(whole)} without computation or communication, {of}.{besides}",
     )
 
 
+def _own_pauses_last(frame: pd.DataFrame) -> pd.DataFrame:
+    """The longest first, but what the recorder itself did at the end: no change to the program gives it back."""
+    if not len(frame):
+        return frame
+    return frame.assign(own=frame["root_cause"] == _OWN).sort_values(["own", "dur"], ascending=[True, False])
+
+
+def _shares_of_the_rest(frame: pd.DataFrame) -> pd.DataFrame:
+    """``stall_frac`` as shares of what is not the recorder's own; None for that."""
+    if not len(frame):
+        return frame
+    rest = frame["dur"].where(frame["root_cause"] != _OWN, 0)
+    keys = [frame[name] for name in ("rank", "device_type", "device_index", "state")]
+    whole = rest.groupby(keys, dropna=False, observed=True).transform("sum")
+    shares = [None if not mine else mine / of for mine, of in zip(rest.tolist(), whole.tolist(), strict=True)]
+    return frame.assign(stall_frac=pd.Series(shares, index=frame.index, dtype=object))
+
+
+def _bar(frac: float) -> html.Div:
+    return html.Div(html.Div(style={"width": f"{100 * frac:.1f}%"}), className="bar")
+
+
 def _line_rows(frame: pd.DataFrame, cause: str | None) -> list[dict[str, Any]]:
+    frame = _shares_of_the_rest(frame)
     if cause is not None:
         frame = frame[frame["root_cause"] == cause]
     return [
@@ -130,5 +159,5 @@ def _line_rows(frame: pd.DataFrame, cause: str | None) -> list[dict[str, Any]]:
             "line": 0 if pd.isna(row["line"]) else int(row["line"]),
             "place": place(row["file"], row["line"], row["function"], row["line_source"]),
         }
-        for row in frame.to_dict("records")
+        for row in _own_pauses_last(frame).to_dict("records")
     ]
