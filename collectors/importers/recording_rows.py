@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from ...profiler.recording.ids import thread_track_id
+from ...profiler.recording.ids import device_track_id, largest_thread_id, other_track_id, thread_track_id
 from ...profiler.recording.segment import Segment
 from ...profiler.recording.writer import RankWriter
 from .collectives import Collectives, collectives
@@ -19,7 +20,7 @@ from .identity import base_time_ns, identity_of
 from .launches import forward_backward, launches
 from .losses import Losses
 from .memory_events import memory_table
-from .names import HOST, WORK
+from .names import DEVICE, HOST, WORK
 from .python_stacks import modules, python_stacks
 from .reading import Reading
 from .scanner.source import TraceSource
@@ -263,13 +264,23 @@ def _window(slices: Slices) -> tuple[int, int]:
 
 
 def _live_tracks(writer: RankWriter, live: Segment) -> Any:
-    """The id of a track that the running program's own collectors write to as well: that of a thread of its."""
+    """The id of a track that other segments, or the running program's own collectors, write to as well."""
+    taken: set[int] = set()
 
     def known_id(track: Track) -> int | None:
         process, thread = integer_of(track.process), integer_of(track.thread)
-        if track.side != HOST or process != live.process_id or thread is None or not 0 < thread < 1 << 34:
+        place = json.dumps([track.process, track.thread, track.side])
+        start = writer.rank, writer.attempt
+        if track.side == DEVICE:
+            found = device_track_id(*start, track.device, track.stream, place)
+        elif track.side == HOST and process == live.process_id and thread and 0 < thread <= largest_thread_id():
+            found = thread_track_id(*start, thread)
+        else:
+            found = other_track_id(*start, place)
+        if found in taken:
             return None
-        return thread_track_id(writer.rank, writer.attempt, thread)
+        taken.add(found)
+        return found
 
     return known_id
 

@@ -22,6 +22,8 @@ RUNS = {
 
 KEPT = {"STALLSCOPE_KEEP_RAW": "1"}
 
+TWO_SEGMENTS = {"STALLSCOPE_SCHEDULE": "1,0,2,2"}
+
 
 def torchs_events(recording: Path, rank: int) -> list[dict[str, Any]]:
     """All events of all segments of the rank, as torch wrote them."""
@@ -56,7 +58,9 @@ def check_device(recording: Recording, rank: int, events: list[dict[str, Any]]) 
     ]
     assert work
     assert all(event["args"]["correlation"] in calls for event in work)
-    tracks = {row["track_id"] for row in recording.table("tracks", ranks=rank).to_pylist() if row["kind"] == "stream"}
+    streams = [row for row in recording.table("tracks", ranks=rank).to_pylist() if row["kind"] == "stream"]
+    tracks = {row["track_id"] for row in streams}
+    assert len({(row["device_index"], row["stream_id"]) for row in streams}) == len(streams)
     slices = recording.table("slices", ranks=rank).to_pylist()
     ours = [row for row in slices if row["track_id"] in tracks and row["category"] in DEVICE_WORK]
     assert sorted(row["dur"] for row in ours) == sorted(round(event["dur"] * 1000) for event in work)
@@ -77,7 +81,8 @@ def check_states(recording: Recording, rank: int) -> None:
 def test_a_recording_balances_with_torchs_own_trace(name: str, tmp_path: Path) -> None:
     program, arguments = RUNS[name]
     (tmp_path / "train.py").write_text(program)
-    ran = record("-o", "run", "train.py", *arguments, cwd=tmp_path, environment=KEPT, timeout=400)
+    environment = KEPT | (TWO_SEGMENTS if name == "simulated" else {})
+    ran = record("-o", "run", "train.py", *arguments, cwd=tmp_path, environment=environment, timeout=400)
     assert ran.returncode == 0, ran.stderr
     recording = opened(tmp_path / "run")
     assert recording.rank_info(0)["status"] == "completed"
@@ -87,6 +92,8 @@ def test_a_recording_balances_with_torchs_own_trace(name: str, tmp_path: Path) -
     check_rows_are_events(recording, 0, events)
     if name != "cpu":
         check_device(recording, 0, events)
+    if name == "simulated":
+        assert recording.table("segments").num_rows > 1
     check_states(recording, 0)
 
 
