@@ -87,7 +87,7 @@ def source_lines(
         step: One step, as the host saw it.
         window: ``(start, end)`` in ns; the steady steps by default.
         stalls: Rows of the table ``stalls`` for the same part, for stall_ns and exposed_copy_ns; without it those are
-            null. Joined by file, line and function.
+            null. Joined by file, line and function; the recording's own pauses (``overhead``) are left out.
         training_only: Whether host_ns leaves out threads that neither launch device work nor run ops (a progress bar
             that waits all the time costs no step anything), and ranges that are not nested with the other slices of
             their thread, which spend their time.
@@ -152,6 +152,8 @@ def _add_functions(t: Timeline, selection: Selection, sums: _Sums) -> None:
 
 
 def _add_stalls(stalls: pd.DataFrame, sums: _Sums) -> None:
+    """Stalls by line, but for the recording's own pauses: they happen at a line and are not its doing."""
+    stalls = stalls[stalls["root_cause"] != "overhead"]
     key = [stalls["file"].fillna(""), stalls["line"].fillna(0), stalls["function"].fillna("")]
     for state, column in (("stall", "stall_ns"), ("data_movement", "exposed_copy_ns")):
         for place, dur in stalls["dur"][stalls["state"] == state].groupby(key).sum().items():

@@ -44,12 +44,13 @@ def test_host_and_device_time_of_each_line() -> None:
 def test_stalls_are_joined_by_place() -> None:
     stalls = pd.DataFrame(
         {
-            "rank": [0, 0, 0, 0, 1],
-            "file": ["model.py", "model.py", "loader.py", None, "model.py"],
-            "line": pd.array([8, 8, 2, None, 8], dtype="Int64"),
-            "function": ["forward", "forward", "next", None, "forward"],
-            "state": ["stall", "data_movement", "stall", "stall", "stall"],
-            "dur": [70, 5, 900, 11, 10_000],
+            "rank": [0, 0, 0, 0, 1, 0],
+            "file": ["model.py", "model.py", "loader.py", None, "model.py", "model.py"],
+            "line": pd.array([8, 8, 2, None, 8, 8], dtype="Int64"),
+            "function": ["forward", "forward", "next", None, "forward", "forward"],
+            "state": ["stall", "data_movement", "stall", "stall", "stall", "stall"],
+            "root_cause": ["python", "copy", "input", "dispatch", "python", "overhead"],
+            "dur": [70, 5, 900, 11, 10_000, 100_000],
         }
     )
     found = by_place(source_lines(training().recording(), stalls=stalls))
