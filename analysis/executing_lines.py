@@ -64,6 +64,7 @@ class ExecutingLines:
         self._texts: dict[str, dict[tuple[str, int], FunctionText]] = {}
         self._path_of: dict[str, str | None] = {}
         self._known: dict[tuple[str, tuple[str, ...], int], int] = {}
+        self._split: dict[str, list[str]] = {}
         self._short: dict[int, str] = {}
         self._wrapped_name: dict[int, str] = {}
 
@@ -119,6 +120,14 @@ class ExecutingLines:
         if around is None or text is None or len(text.loops) != 1:
             return None
         return SourceLine(around.file, text.loops[0], around.function, "user")
+
+    def text_at(self, place: SourceLine) -> str:
+        """The text of a line; "" where the recording does not hold it."""
+        path = self.path(place.file)
+        if path not in self._split:
+            self._split[path] = self._files.get(path, "").splitlines()
+        lines = self._split[path]
+        return lines[place.line - 1] if 0 < place.line <= len(lines) else ""
 
     def path(self, file: str) -> str:
         """The full path of a file that a trace names by its end; the name itself where that is not unique."""

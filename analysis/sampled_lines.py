@@ -42,7 +42,10 @@ class SampledLines:
     def inside(self, spans: Ints) -> SampledLines:
         """The samples in a union of intervals, their ends included."""
         place = np.searchsorted(spans[:, 0], self.ts, side="right") - 1
-        keep = (place >= 0) & (self.ts <= np.append(spans[:, 1], 0)[place])
+        return self.take((place >= 0) & (self.ts <= np.append(spans[:, 1], 0)[place]))
+
+    def take(self, keep: np.ndarray[tuple[int], np.dtype[np.bool_]]) -> SampledLines:
+        """Some of the samples; ``whole`` stays as it is."""
         return SampledLines(self.ts[keep], self.line[keep], self.lines, self.whole)
 
     def most_common(self) -> SourceLine | None:

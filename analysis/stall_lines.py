@@ -7,6 +7,7 @@ of the host is recorded, belong to the line on which most of that time was spent
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from typing import TYPE_CHECKING
 
@@ -38,6 +39,7 @@ MOST_ANCHORS = 20_000
 """So many slices and stretches of time, the longest stalls first, are looked up in the source and among the samples."""
 
 _MOST_PIECES = 500
+_WAITS = re.compile(r"\b(?:get|wait|acquire|join|sleep|select|poll|recv|recv_into|accept|result)\(")
 
 Found = tuple[int, int]
 """Index of a line, index of its source; -1 twice for none."""
@@ -94,6 +96,7 @@ class LineFinder:
         self._number = {place: number for number, place in enumerate(self.lines)}
         self._of_slice: dict[int, Found] = {}
         self._of_time: dict[tuple[int, int], Found] = {}
+        self._of_holder: dict[int, tuple[SampledLines, SampledLines]] = {}
 
     def line_of_rows(self, rows: Ints) -> Ints:
         """Per row of the timeline the line that its stack says, as an index into ``lines``; -1 for none."""
@@ -203,10 +206,24 @@ class LineFinder:
         holder = waits.holder_at((start + end) // 2)
         if holder < 0:
             return -1, -1
-        samples = sampled_lines(self._recording, self._t.rank, self._t.tracks[holder].track_id)
-        samples = samples.inside(waits.running[holder])
-        seen = samples.between(start, end) or samples.most_common()
-        return self._add(seen, SAMPLE) if seen is not None else (-1, -1)
+        for samples in self._held_samples(holder, waits.running[holder]):
+            seen = samples.between(start, end) or samples.most_common()
+            if seen is not None:
+                return self._add(seen, SAMPLE)
+        return -1, -1
+
+    def _held_samples(self, holder: int, running: Ints) -> tuple[SampledLines, SampledLines]:
+        """The samples of a thread while it ran, first without those on lines that call something that waits.
+
+        The sampler, too, gets the interpreter when the thread gives it away, and then sees it there.
+        """
+        if holder not in self._of_holder:
+            every = sampled_lines(self._recording, self._t.rank, self._t.tracks[holder].track_id).inside(running)
+            waits = np.array(
+                [_WAITS.search(self._source.text_at(place)) is not None for place in every.lines], np.bool_
+            )
+            self._of_holder[holder] = (every.take(~waits[every.line]) if len(waits) else every), every
+        return self._of_holder[holder]
 
     def _functions(self, start: int, end: int) -> list[tuple[int, int]]:
         """The innermost Python functions of the training loop in a stretch of time, and how long each was that."""
