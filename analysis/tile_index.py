@@ -22,6 +22,7 @@ import pyarrow.parquet as pq
 
 from ..profiler.recording.cache_folder import cache_folder, folder_drawn_up
 from ..profiler.recording.categories import CATEGORIES
+from .mapped_files import mapped
 
 if TYPE_CHECKING:
     from ..profiler.recording.reader import Recording
@@ -125,11 +126,6 @@ def _open(folder: Path) -> TileIndex:
         names=json.loads((folder / "names.json").read_text()),
         **columns,
     )
-
-
-def mapped(path: Path, kind: npt.DTypeLike) -> npt.NDArray[Any]:
-    """A file's numbers, read where they are used. A plain array: numpy's own class for this is slow to index."""
-    return np.memmap(path, dtype=kind, mode="r").view(np.ndarray)
 
 
 def _build(recording: Recording, folder: Path, progress: Callable[[float], None]) -> None:

@@ -20,9 +20,10 @@ import pyarrow.parquet as pq
 from ..profiler.recording.cache_folder import cache_folder, evict, folder_drawn_up, mark_used
 from .device_activity import rank_activity
 from .device_bands import BAND_CODES, BandTrack, DeviceBands, device_pieces
+from .mapped_files import mapped
 from .stall_rows import ANALYSIS_VERSION
 from .steps import StepCut, device_steps, host_steps
-from .tile_index import IndexedTrack, TileIndex, mapped
+from .tile_index import IndexedTrack, TileIndex
 from .timeline import memoized
 
 if TYPE_CHECKING:

@@ -10,7 +10,8 @@ For each size a recording is made (kept in FOLDER, and used again), then measure
 * frame: the interval between animation frames in headless Chromium (``--disable-gpu``, 1600x1000) while zooming in,
   panning and zooming out with held keys, as a ratio to a page with nothing but a canvas, shown just before;
 * first paint: from the navigation to the first complete frame, of a page that was shown before;
-* server: the most memory it held, mapped files with it, and at the end without them;
+* server: the most memory that was resident, and the most of its own and of mapped files, which the system takes back
+  when it wants them; the three need not be at the same moment, and files are looked at every 20 ms;
 * heap: of the page after 100 and after 500 turns of the wheel, after a collection of garbage.
 
 Needs playwright (``pip install playwright``) and Chromium on the path; without them the browser's columns stay empty.
@@ -28,6 +29,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -131,15 +133,42 @@ def browsing(path: Path, cache: Path, turns: int) -> dict[str, float]:
             assert server.stdout is not None
             address = re.search(r"http://127\.0\.0\.1:\d+", server.stdout.readline())
             assert address is not None
-            with sync_playwright() as playwright:
+            with sync_playwright() as playwright, Resident(server.pid) as resident:
                 browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox", "--disable-gpu"])
                 found = _browsed(browser, f"{address[0]}/?view=timeline", turns)
                 browser.close()
-            said = Path(f"/proc/{server.pid}/status").read_text()
-            peak, own = (int(re.search(rf"{name}:\s+(\d+)", said)[1]) / 1024 for name in ("VmHWM", "RssAnon"))
-            return found | {"server_mb": peak, "server_own_mb": own}
+            names = {"VmHWM": "server_mb", "RssAnon": "server_own_mb", "RssFile": "server_mapped_mb"}
+            return found | {names[name]: kb / 1024 for name, kb in resident.most.items()}
         finally:
             server.terminate()
+
+
+class Resident(threading.Thread):
+    """Watches how much memory of a process is resident: ``most`` of each line of its status, in KiB."""
+
+    def __init__(self, process_id: int) -> None:
+        super().__init__(daemon=True)
+        self.most = dict.fromkeys(("VmHWM", "RssAnon", "RssFile"), 0)
+        self._status = Path(f"/proc/{process_id}/status")
+        self._done = threading.Event()
+
+    def run(self) -> None:
+        """Looks until told to stop."""
+        while not self._done.wait(0.02):
+            self._look()
+
+    def _look(self) -> None:
+        said = dict(line.split(":", 1) for line in self._status.read_text().splitlines())
+        self.most = {name: max(most, int(said[name].split()[0])) for name, most in self.most.items()}
+
+    def __enter__(self) -> Resident:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._done.set()
+        self.join()
+        self._look()
 
 
 def _browsed(browser: Any, address: str, turns: int) -> dict[str, float]:
@@ -215,7 +244,7 @@ def shown(row: dict[str, float]) -> str:
             f"{row['frame_median']:.2f} / {row['frame_p95']:.2f}",
             f"{row['first_paint_cold_ms']:,.0f} / {row['first_paint_ms']:,.0f} ms",
             f"{row['heap_early_mb']:.1f} / {row['heap_late_mb']:.1f} MB",
-            f"{row['server_mb']:,.0f} / {row['server_own_mb']:,.0f} MB",
+            f"{row['server_mb']:,.0f} / {row['server_own_mb']:,.0f} / {row['server_mapped_mb']:,.0f} MB",
         ]
     return f"| {' | '.join(cells)} |"
 
@@ -244,7 +273,7 @@ def main() -> None:
         "| slices | first open: CPU, peak | open: CPU, peak | 12 tiles: median / p95 / most | frame: median / p95 | ",
         end="",
     )
-    print("first paint: cold / warm | heap: 100 / 500 turns | server: peak / own |\n" + "|---" * 8 + "|")
+    print("first paint: cold / warm | heap: 100 / 500 turns | server: peak / own / mapped |\n" + "|---" * 8 + "|")
     for row in rows:
         print(shown(row))
 

@@ -11,6 +11,7 @@ import dash
 import flask
 from dash import Input, Output, dcc, html
 
+from ..analysis.mapped_files import let_go
 from .addresses import VIEWS, address, parsed
 from .data_routes import data_routes
 from .open_recordings import OpenRecordings
@@ -103,6 +104,7 @@ def create_app(
     app.server.register_blueprint(csv_route(served))
     protect(app.server, host=host, port=port, script_hashes=app.csp_hashes(), token=token)
     _name_the_state(app.server, served)
+    app.server.after_request(_give_back)
     return app
 
 
@@ -117,6 +119,12 @@ def _shell() -> html.Div:
             html.Main(id="page"),
         ]
     )
+
+
+def _give_back(response: flask.Response) -> flask.Response:
+    """After an area or a search, which look at whole columns."""
+    let_go()
+    return response
 
 
 def _name_the_state(server: flask.Flask, recordings: OpenRecordings) -> None:

@@ -13,6 +13,7 @@ from typing import Any
 import flask
 
 from ..analysis.counter_bins import counter_bins
+from ..analysis.mapped_files import let_go
 from ..analysis.tile_index import TileIndex
 from ..analysis.tiles import HIGHEST_LEVEL, encode, tile
 from .picked import picked_piece, picked_slice
@@ -88,6 +89,7 @@ def _tiles(tracks: TimelineTracks) -> flask.Response:
         else:
             band = tile(served.bands.index, one - tracks.first_band, level, number, served.origin)
             found.append(replace(band, track=one))
+        let_go()
     return _binary(encode(found, level))
 
 
