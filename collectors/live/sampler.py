@@ -33,6 +33,8 @@ RAN_FRAC = 0.1
 MOST_OTHERS = 16
 """So many other threads are watched."""
 
+_THREAD_CPU_CLOCK = 6  # CPUCLOCK_PERTHREAD_MASK | CPUCLOCK_SCHED
+
 _SMOOTHING = 0.1
 
 
@@ -70,8 +72,6 @@ class SamplerCollector:
             self._thread.join(timeout=2.0)
         for watched in self._watched.values():
             watched.close()
-        for other in filter(None, self._others.values()):
-            other.close()
         self._stacks.close()
 
     def _run(self) -> None:
@@ -126,13 +126,11 @@ class SamplerCollector:
         """Watches the threads that there are now; not our own."""
         natives = {one.ident: one.native_id for one in threading.enumerate() if not one.name.startswith("stallscope-")}
         for gone in self._others.keys() - stacks.keys():
-            other = self._others.pop(gone)
-            if other is not None:
-                other.close()
+            del self._others[gone]
         for thread in stacks.keys() - self._others.keys():
             native = natives.get(thread)
             watched = native is not None and sum(map(bool, self._others.values())) < MOST_OTHERS
-            self._others[thread] = _Other.of(native) if watched and native is not None else None
+            self._others[thread] = _Other(native) if watched and native is not None else None
 
     def _watch(self, thread: int) -> _Watched:
         native = next((one.native_id for one in threading.enumerate() if one.ident == thread), None)
@@ -173,28 +171,22 @@ class _Watched:
 
 
 class _Other:
-    """A thread beside the training threads, between looks."""
+    """A thread beside the training threads, between looks.
 
-    def __init__(self, thread_id: int, reader: ScheduleReader) -> None:
+    Its CPU clock is read, and not schedstat: reading a file gives the interpreter away and waits to get it back. The
+    number of a thread's clock is made of the thread's id (see clock_getcpuclockid(3) and the kernel's posix-timers.h).
+    """
+
+    def __init__(self, thread_id: int) -> None:
         self.thread_id = thread_id
-        self._reader = reader
+        self._clock = (~thread_id << 3) | _THREAD_CPU_CLOCK
         self._before: tuple[int, int] | None = None
-
-    @classmethod
-    def of(cls, thread_id: int) -> _Other | None:
-        """None where the kernel is silent about it."""
-        try:
-            return cls(thread_id, ScheduleReader(thread_id))
-        except OSError:
-            return None
 
     def ran(self, now: int) -> bool:
         """Whether it was on a core for a good part of the time since the look before."""
-        times, before = self._reader.read(), self._before
-        if times is None:
+        try:
+            running = time.clock_gettime_ns(self._clock)
+        except OSError:  # the thread is gone
             return False
-        self._before = now, times.running_ns
-        return before is not None and times.running_ns - before[1] > RAN_FRAC * (now - before[0])
-
-    def close(self) -> None:
-        self._reader.close()
+        before, self._before = self._before, (now, running)
+        return before is not None and running - before[1] > RAN_FRAC * (now - before[0])
