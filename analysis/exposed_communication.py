@@ -14,13 +14,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from . import intervals as iv
-from .causes import CAUSE_CODE, CAUSE_NAMES
+from .causes import CAUSE_CODE, CAUSE_NAMES, Codes
 from .clocks import clock_alignment
 from .collective_parts import collective_parts
 from .collectives import on_one_host, peer_waits
 from .device_activity import DeviceActivity, rank_activity
 from .nesting import Mask
 from .source_position import SourceLine
+from .stall_claims import LAUNCHING
 from .stall_lines import LINE_SOURCES, stall_lines
 from .stall_rows import StallRows, stall_rows
 from .timeline import COMMUNICATION, Ints
@@ -146,6 +147,12 @@ def peer_reasons(
     return result
 
 
+def _as_one(roots: Codes) -> Ints:
+    """Root causes, those of a host that launches slowly as one."""
+    slow = np.isin(roots, [CAUSE_CODE[name] for name in LAUNCHING])
+    return np.where(slow, CAUSE_CODE[LAUNCHING[0]], roots).astype(np.int64)
+
+
 class _LateRanks:
     """Finds why another rank came late to a collective of this one; each collective once."""
 
@@ -171,23 +178,24 @@ class _LateRanks:
         parts = self._parts
         of_peer = (parts.rank == peer) & parts.on_device
         its = np.flatnonzero(of_peer & (parts.match == parts.match[part]))
-        if not len(its) or peer not in self._recording.ranks:
-            return None
-        arrival = int(parts.ts[its[0]])
+        arrival = int(parts.ts[its[0]]) if len(its) else 0
         before = parts.end[of_peer & parts.ended & (parts.end <= arrival)]
-        met = int(before.max()) if len(before) else arrival - int(self._waits.wait_ns[part])
+        if not len(before):  # how far apart they were when the recording began is not known
+            return None
+        met = int(before.max())
         shift = 0
         if self._clocks is not None:
             shift = int(self._clocks[self._rank].aligned([met])[0] - self._clocks[peer].aligned([met])[0])
         late = self._stalls(peer, met, arrival)
         own = self._stalls(self._rank, met - shift, int(parts.ts[part]))
         width = len(CAUSE_NAMES)
-        excess = np.bincount(late.root, weights=late.dur, minlength=width)
-        excess -= np.bincount(own.root, weights=own.dur, minlength=width)
+        roots = _as_one(late.root)
+        excess = np.bincount(roots, weights=late.dur, minlength=width)
+        excess -= np.bincount(_as_one(own.root), weights=own.dur, minlength=width)
         root = int(excess.argmax())
         if 2 * excess[root] < self._waits.wait_ns[part]:
             return None
-        rows = late.take(late.root == root)
+        rows = late.take(roots == root)
         spent: Counter[Placed | None] = Counter()
         for place, dur in zip(_placed(self._recording, peer, rows), rows.dur.tolist(), strict=True):
             spent[place] += dur

@@ -53,7 +53,10 @@ def test_pieces_tile_exposed_communication_and_name_the_rank_and_its_reason() ->
     # Rank 1 arrives 6 ms after rank 0 in each step, and rank 0 has nothing to compute until 11 ms.
     assert waiting.dur.tolist() == [6 * MS] * STEPS
     assert pieces.take(pieces.peer < 0).dur.tolist() == [2 * MS - 2000] * STEPS
-    for reason in peer_reasons(recording, 0, waiting):
+    first, *others = peer_reasons(recording, 0, waiting)
+    assert first is None  # nothing tells when the two were level before
+    assert len(others) == STEPS - 1
+    for reason in others:
         assert reason is not None and reason[1] is not None
         assert (CAUSE_NAMES[reason[0]], reason[1][0].file, reason[1][0].line) == ("input", "/home/me/data.py", 7)
     assert len(communication_lines(recording, device, pieces)) == len(pieces)
