@@ -23,7 +23,19 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from attribution_scores import Cell, Evaluation, Key, Place, by_cause, cell_of, confusion, is_disturbed, totals
+from attribution_scores import (
+    Cell,
+    Evaluation,
+    Key,
+    Place,
+    at_lines,
+    by_cause,
+    cell_of,
+    confusion,
+    is_disturbed,
+    line_map,
+    totals,
+)
 from simple_attribution import priority_sweep, run_slices, stream_gaps
 
 import stallscope
@@ -145,6 +157,7 @@ def measured(
     for repeat in range(repeats + extra):
         # Every other repeat runs backwards, so that a drift of the machine does not look like a mistake.
         made: dict[str, Evaluation] = {}
+        scripts: dict[str, dict[str, str]] = {}
         for name in list(variants)[:: 1 if repeat % 2 == 0 else -1]:
             place = folder / f"{job.workload.name}_{job.regime}_{job.seed}_{name or 'on'}_{repeat}"
             arguments = [job.workload.name, "--regime", job.regime, "--seed", str(job.seed)]
@@ -154,11 +167,12 @@ def measured(
                 run = lab.run([*arguments, "--on", *sorted(variants[name])], place)
             lines |= run["lines"]
             made[name] = evaluated(place, run)
+            scripts[name] = {path.name: path.read_text() for path in place.glob("*.py")}
             if not keep:
                 shutil.rmtree(place / "recording")
         if not any(is_disturbed(one, job.workload.steps) for one in made.values()):
             for name, one in made.items():
-                runs[name].append(one)
+                runs[name].append(at_lines(one, line_map(scripts[name], scripts[""])))
         if len(runs[""]) == repeats:
             break
     if not runs[""]:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import difflib
 import statistics
 from collections import defaultdict
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 Place = tuple[str, str | None, int | None]
@@ -95,6 +96,33 @@ class Cell:
     def scored(self) -> bool:
         """Whether the truth stands out of the noise."""
         return self.truth_ns >= NOISE_FACTOR * self.noise_ns
+
+
+def line_map(before: dict[str, str], after: dict[str, str]) -> dict[tuple[str, int], int]:
+    """Which line of each file of one script is which of another one, by their texts; lines that only one has are -n."""
+    found: dict[tuple[str, int], int] = {}
+    for file, text in before.items():
+        lines, others = text.splitlines(), after.get(file, "").splitlines()
+        found |= {(file, number): -number for number in range(1, len(lines) + 1)}
+        for block in difflib.SequenceMatcher(None, lines, others, autojunk=False).get_matching_blocks():
+            found |= {(file, block.a + n + 1): block.b + n + 1 for n in range(block.size)}
+    return found
+
+
+def at_lines(run: Evaluation, lines: dict[tuple[str, int], int]) -> Evaluation:
+    """The evaluation with other line numbers: a script without a mistake has its lines in other places."""
+
+    def moved(place: Place) -> Place:
+        cause, file, line = place
+        return cause, file, lines.get((file, line), line) if file is not None and line is not None else line
+
+    methods: dict[str, dict[Key, float]] = {}
+    for method, sums in run.methods.items():
+        kept = methods.setdefault(method, {})
+        for (cause, file, line, second), value in sums.items():
+            key = (*moved((cause, file, line)), moved(second) if second else None)
+            kept[key] = kept.get(key, 0.0) + value
+    return replace(run, methods=methods)
 
 
 def mean_of(evaluations: Iterable[Evaluation], method: str) -> dict[Key, float]:

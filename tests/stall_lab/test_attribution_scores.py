@@ -86,3 +86,16 @@ def test_a_second_cause_counts_beside_the_root(scores) -> None:
     assert (one.wrong_ns, one.either_wrong_ns) == (6e6, 1e6)
     total = scores.totals([found], "ours")
     assert (total["right_or_second_cause_frac"], total["precision_with_second_frac"]) == (0.9, 0.9)
+
+
+def test_lines_of_a_script_without_the_mistake_are_those_of_the_same_text_with_it(scores) -> None:
+    without, with_it = {"a.py": "one\ntwo\nsync()\n"}, {"a.py": "one\nmistake()\ntwo\nsync()\n"}
+    lines = scores.line_map(without, with_it)
+    assert lines == {("a.py", 1): 1, ("a.py", 2): 3, ("a.py", 3): 4}
+    assert scores.line_map(with_it, without)["a.py", 2] == -2
+    second = ("input", "a.py", 2)
+    said = {("gc", "a.py", 3, second): 5.0, ("gc", "other.py", 3, None): 1.0, ("gc", None, None, None): 2.0}
+    moved = scores.at_lines(scores.Evaluation(0, 0, {"ours": said}, 0, []), lines).methods["ours"]
+    assert moved == {
+        ("gc", "a.py", 4, ("input", "a.py", 3)): 5.0, ("gc", "other.py", 3, None): 1.0, ("gc", None, None, None): 2.0,
+    }  # fmt: skip
