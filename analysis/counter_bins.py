@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -88,25 +88,26 @@ def counter_bins(series: CounterSeries, level: int, number: int, origin: int) ->
 
 
 def _build(recording: Recording) -> list[CounterSeries]:
-    found = []
+    found: list[CounterSeries] = []
     for rank in recording.ranks:
+        series = _memory(recording, rank)
         tracks = recording.table("tracks", ranks=(rank,), columns=list(_TRACK_COLUMNS)).to_pylist()
         rows = recording.table("counters", ranks=(rank,), columns=["track_id", "ts", "value"])
         track, ts, value = (rows[name].to_numpy() for name in ("track_id", "ts", "value"))
-        for one in sorted((t for t in tracks if t["kind"] == "counter"), key=_place):
+        for one in (row for row in tracks if row["kind"] == "counter"):
             mine = np.flatnonzero(track == one["track_id"])
             if len(mine):
                 mine = mine[np.argsort(ts[mine], kind="stable")]
                 name, unit, values = one["name"] or "counter", one["unit"] or "", value[mine].astype(float)
                 device = one["device_type"], one["device_index"]
-                found.append(CounterSeries(rank, name, unit, ts[mine], values, *device))
-        found += _memory(recording, rank)
+                series.append(CounterSeries(rank, name, unit, ts[mine], values, *device))
+        found += sorted(series, key=_place)
     return found
 
 
-def _place(track: dict[str, Any]) -> tuple[str, int, str]:
+def _place(series: CounterSeries) -> tuple[str, int, str]:
     """Counters of a device beside each other, those of none first."""
-    return track["device_type"] or "", track["device_index"] or 0, str(track["name"])
+    return series.device_type or "", series.device_index or 0, series.name
 
 
 def _memory(recording: Recording, rank: int) -> list[CounterSeries]:

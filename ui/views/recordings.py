@@ -91,7 +91,7 @@ def _row(source: Source) -> dict[str, Any]:
         "name": source.name,
         "label": source.label,
         "started": started or "–",
-        "status": statuses_text(facts.statuses) + (f", {age_text(news)}" if news and news.running else ""),
+        "status": statuses_text(facts.statuses) + (f", heartbeat {age_text(news)}" if news and news.running else ""),
         "ranks": f"{facts.ranks} of {facts.world_size}" if several else str(facts.ranks),
         "steps": facts.steps,
         "step_ns": facts.step_median_ns,
