@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import logging
 import secrets
+import signal
 import socket
+import sys
 import webbrowser
 from importlib.util import find_spec
 from pathlib import Path
@@ -60,6 +62,7 @@ def command(sources: tuple[Path, ...], port: int, host: str, no_browser: bool) -
     address = _say(host, port, token)
     if not no_browser:
         webbrowser.open(address)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))  # so that what was linked for a running recording is removed
     logging.getLogger("waitress.queue").setLevel(logging.ERROR)  # it warns of every request that waits a moment
     waitress.serve(app.server, sockets=[listener], threads=6, ident="")
 
