@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from ..profiler.recording.reader import Recording
 
 _CASES = 3
+_FEW_STEPS = 4
+_TYPICAL_FRAC = 0.25
 
 
 def stall_candidates(recording: Recording, scope: Scope) -> list[Candidate]:
@@ -41,10 +43,23 @@ def stall_candidates(recording: Recording, scope: Scope) -> list[Candidate]:
         if name in NOT_A_FINDING:
             continue
         mine = rows.take(slice(start, end))  # views: there may be a thousand groups
+        if name in ALL_OVER and not _recurs(mine, scope):
+            continue
         place = _place(places, int(line[start]), int(source[start]))
         text, dur = _evidence(t, scope, name, mine, second[start:end]), int(mine.dur.sum())
         result.append(Candidate(scope, name, "", dur, text, _cases(t, mine), _confidence(mine), *place))
     return result
+
+
+def _recurs(rows: StallRows, scope: Scope) -> bool:
+    """Whether a typical step loses something as well, at least a quarter of the mean: not one or two that were slow."""
+    if scope.steps < _FEW_STEPS:
+        return True
+    step, member = np.unique(rows.step, return_inverse=True)
+    lost = np.sort(np.bincount(member.reshape(-1), weights=rows.dur, minlength=len(step)))[::-1]
+    middle = scope.steps // 2
+    typical = float(lost[middle]) if middle < len(lost) else 0.0
+    return typical >= _TYPICAL_FRAC * float(lost.sum()) / scope.steps
 
 
 def _within(rows: StallRows, scope: Scope) -> StallRows:

@@ -52,7 +52,10 @@ from stallscope.samples.stall_lab.run import LEAD_STEPS, TRAIL_STEPS
 from stallscope.samples.stall_lab.server import RunError, Runner, runner
 
 METHODS = ("ours", "priority_sweep", "stream_gaps")
-QUICK = ("slow_loader", "fallback_forward", "item_middle", "python_loop", "checkpoint", "interpreter_held", "clean")
+QUICK = (
+    "slow_loader", "fallback_forward", "item_middle", "python_loop", "checkpoint", "interpreter_held", "slow_rank",
+    "clean",
+)  # fmt: skip
 EXTRA_REPEATS, QUICK_EXTRA_REPEATS = 3, 1
 """So many times more a job is repeated where other work on the machine disturbed its runs."""
 
@@ -193,9 +196,9 @@ def jobs(chosen: argparse.Namespace) -> Iterator[Job]:
     for seed in chosen.seeds:
         for name in names:
             workload = WORKLOADS[name]
-            for regime in workload.regimes if not set(regimes) & set(workload.regimes) else regimes:
-                if regime in workload.regimes:
-                    yield Job(workload, regime, seed)
+            fitting = [regime for regime in regimes if regime in workload.regimes]
+            for regime in fitting or workload.regimes[: 1 if chosen.quick else None]:
+                yield Job(workload, regime, seed)
 
 
 def row_of(cell: Cell) -> dict[str, Any]:

@@ -75,6 +75,19 @@ def test_small_kernels_are_launch_bound() -> None:
     assert "half of them shorter than 4.00 us" in first.evidence and first.line is None
 
 
+@pytest.mark.parametrize("slow_steps", [1, 6])
+def test_a_step_that_was_slow_once_is_not_launch_bound(slow_steps: int) -> None:
+    """The device waits for launches for 40 us before each of its 100 us kernels, in one step of six or in all."""
+    run = Run(steps=6)
+    for number, start in enumerate(run.starts):
+        gap = 40 if number < slow_steps else 0
+        for n in range(STEP // 140 if gap else STEP // 100):
+            at = start + n * (100 + gap)
+            run.kernel(at + gap - 5 if gap else max(at - 300, 0), at + gap, 100)
+    kinds = [finding.kind for finding in run.found().findings]
+    assert ("launch_bound" in kinds) == (slow_steps == 6)
+
+
 def test_what_many_lines_share_in_is_said_once() -> None:
     run = Run(steps=2)
     run.trace.python(run.main, "train.py(12): epoch", 0, 12_000 * US)
