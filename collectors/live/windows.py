@@ -15,6 +15,9 @@ HISTORY = 64
 LEAST_HISTORY = 16
 """Steps that must have been seen before one is called an outlier."""
 
+MEDIAN_EVERY = 8
+"""The median is worked out anew after so many steps: sorting the history in each would cost as much as all else here."""
+
 REST_S = 60.0
 """After a window, outliers start no other for this long, so that a slow phase does not become one long window."""
 
@@ -31,6 +34,8 @@ class WindowTrigger:
     def __init__(self, factor: float, every_s: float, clock: Any = time.monotonic) -> None:
         self._factor, self._every_s, self._clock = factor, every_s, clock
         self._durations: deque[int] = deque(maxlen=HISTORY)
+        self._usual: float | None = None
+        self._until_median = LEAST_HISTORY
         self._last_window = clock()
         self._rested = 0.0
         self._signalled = False
@@ -39,8 +44,11 @@ class WindowTrigger:
     def reason(self, dur: int) -> str | None:
         """Why a window should begin after a step of ``dur`` ns; None if it should not. Counts the step."""
         now = self._clock()
-        usual = median(self._durations) if len(self._durations) >= LEAST_HISTORY else None
+        usual = self._usual
         self._durations.append(dur)
+        self._until_median -= 1
+        if not self._until_median:
+            self._usual, self._until_median = median(self._durations), MEDIAN_EVERY
         if self._signalled:
             self._signalled = False
             return self._begin(now, "asked for by SIGUSR2")
