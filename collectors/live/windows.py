@@ -16,7 +16,7 @@ LEAST_HISTORY = 16
 """Steps that must have been seen before one is called an outlier."""
 
 MEDIAN_EVERY = 8
-"""The median is worked out anew after so many steps: sorting the history in each would cost as much as all else here."""
+"""The median is worked out anew after so many steps: sorting the history in each costs as much as all else here."""
 
 REST_S = 60.0
 """After a window, outliers start no other for this long, so that a slow phase does not become one long window."""
