@@ -40,27 +40,42 @@ class SafePoints:
         reached: Called where a thread enters or leaves its outermost backward pass, leaves its outermost range, or
             fetches a batch.
 
-    Attributes:
-        session_runs: Whether a session of ours runs: ranges that begin now hold on to it. Set by its owner.
     """
 
     def __init__(self, context: CaptureContext, collector: str, reached: Callable[[], None]) -> None:
         self._patches = Patches(context, collector)
         self._reached = reached
         self._of_thread = threading.local()
-        self.session_runs = False
+        self._session_runs = False
+        self._watches_ranges = False
 
     def install(self) -> None:
-        """Wraps the functions through which Python enters the engine, ranges and loaders."""
+        """Wraps the functions through which Python enters the engine and loaders."""
         import torch
         from torch.utils.data import dataloader
 
         around = self._patches.around
         for name in ("backward", "grad"):
             around(torch.autograd, name, self._enters_backward, self._leaves_backward)
-        around(torch.autograd.profiler.record_function, "__enter__", _yes, self._entered_range)
-        around(torch.autograd.profiler.record_function, "__exit__", _yes, self._left_range)
         around(dataloader._BaseDataLoaderIter, "__next__", self._fetches, _nothing)
+
+    def session_begins(self) -> None:
+        """A session of ours runs: ranges that begin from now on hold on to it.
+
+        They are wrapped from the first session on and stay so, since one may outlive its session.
+        """
+        self._session_runs = True
+        if self._watches_ranges:
+            return
+        import torch
+
+        self._watches_ranges = True
+        for name, after in (("__enter__", self._entered_range), ("__exit__", self._left_range)):
+            self._patches.around(torch.autograd.profiler.record_function, name, _yes, after)
+
+    def session_ends(self) -> None:
+        """It runs no more; repeatable."""
+        self._session_runs = False
 
     def remove(self) -> None:
         """Takes the wrappers off."""
@@ -91,7 +106,7 @@ class SafePoints:
 
     def _entered_range(self, _token: bool, _result: Any, error: BaseException | None) -> None:
         if error is None:
-            self._of_thread.__dict__.setdefault("ranges", []).append(self.session_runs)
+            self._of_thread.__dict__.setdefault("ranges", []).append(self._session_runs)
 
     def _left_range(self, _token: bool, _result: Any, _error: BaseException | None) -> None:
         ranges = getattr(self._of_thread, "ranges", None)

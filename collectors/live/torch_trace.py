@@ -72,6 +72,7 @@ class TorchCollector:
         self._away_since: int | None = None
         self._window: WindowTrigger | None = None
         self._window_left = 0
+        self._window_reason: str | None = None
         self._stopped = False
         self._left_open = False
         self._stacks = True
@@ -248,16 +249,19 @@ class TorchCollector:
             self._begin(warming_up=phase == "warm_up")
 
     def _follow_window(self, step: StepEnd) -> None:
+        """Counts the step, and begins or ends a window where that is due; at the next safe place if this is none."""
         assert self._window is not None
-        if not self._safe.here() and not (self._window_left and not self._safe.in_backward()):
-            return
         if self._window_left:
-            self._window_left -= 1
-            if not self._window_left:
-                self._end()
+            if self._safe.here() or not self._safe.in_backward():
+                self._window_left -= 1
+                if not self._window_left:
+                    self._end()
             return
-        reason = self._window.reason(step.end - step.ts)
-        if reason is not None and self._context.phase == "active" and self._begin():
+        self._window_reason = self._window_reason or self._window.reason(step.end - step.ts)
+        if self._window_reason is None or not self._safe.here():
+            return
+        reason, self._window_reason = self._window_reason, None
+        if self._context.phase == "active" and self._begin():
             self._window_left = self._context.settings["window_steps"]
             self._context.loss(
                 self.name, "window", "info", segment_id=self._segment.segment_id if self._segment else None,
@@ -289,7 +293,7 @@ class TorchCollector:
             raise
         self._warming_up = warming_up
         self._context.torch_recording_since = began
-        self._safe.session_runs = True
+        self._safe.session_begins()
         describe_program()
         self._thread = threading.get_ident()
         self._rotation_wanted = False
@@ -318,7 +322,7 @@ class TorchCollector:
         segment, self._segment = self._segment, None
         self._rotation_wanted = False
         ended = self._context.rows.now()
-        self._safe.session_runs = False
+        self._safe.session_ends()
         try:
             self._no_longer_recording(ended)
         finally:

@@ -108,13 +108,11 @@ class RunningCollectors:
     def tell(self, hook: str, *arguments: Any) -> None:
         """Calls a hook of every collector that has it."""
         for collector in list(self._running):
-            self._hook(collector, hook, *arguments)
+            if hasattr(collector, hook):
+                self._hook(collector, hook, *arguments)
 
     def _hook(self, collector: Collector, name: str, *arguments: Any) -> None:
-        function = getattr(collector, name, None)
-        if function is None:
-            return
-        self._guard.call(collector.name, function, *arguments)
+        self._guard.call(collector.name, getattr(collector, name), *arguments)
         if self._guard.account(collector.name).failures.get(name, 0) >= MOST_HOOK_FAILURES:
             self._drop(collector, f"{name} failed {MOST_HOOK_FAILURES} times")
 
@@ -153,7 +151,7 @@ class RunningCollectors:
         failures = self._guard.account(collector.name).failures
         failed_before = failures.get("stop", 0)
         self._guard.call(collector.name, collector.stop)
-        if failures.get("stop", 0) > failed_before:
+        if failures.get("stop", 0) > failed_before and hasattr(collector, "abandon"):
             self._hook(collector, "abandon")
 
     def forget(self) -> None:

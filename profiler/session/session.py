@@ -186,14 +186,16 @@ class Session:
 
     def mark_step(self, source: str) -> None:
         """See ``CaptureContext``."""
-        if not self.active or self._ended or not self._stepping.acquire(blocking=False):
+        if not self.active or self._ended or not self._steps.hears(source):
+            return
+        if not self._stepping.acquire(blocking=False):
             return
         try:
             ended = self._steps.boundary(source, self.rows.now())
             for step in ended:
                 self.phase = "done" if self._full else step.next_phase
                 self.training_threads.add(threading.get_ident())
-                told = replace(step, next_phase=self.phase)
+                told = step if step.next_phase == self.phase else replace(step, next_phase=self.phase)
                 self._collectors.tell("on_step", told)
             self._collectors.stop_dropped()
             if ended:

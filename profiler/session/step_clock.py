@@ -36,6 +36,10 @@ class StepClock:
         """The phase of a step: wait, warm_up, active or done."""
         return self._schedule.phase(step) if self._schedule else "active"
 
+    def hears(self, source: str) -> bool:
+        """Whether no stronger source has spoken."""
+        return self.source is None or STRENGTH[source] >= STRENGTH[self.source]
+
     def boundary(self, source: str, ts: int) -> list[StepEnd]:
         """The steps that end with this boundary, oldest first: none, one, or the one held back and this one.
 
@@ -43,7 +47,7 @@ class StepClock:
             source: A key of ``STRENGTH``.
             ts: When [ns].
         """
-        if self.source is not None and STRENGTH[source] < STRENGTH[self.source]:
+        if not self.hears(source):
             return []
         if source == "optimizer" and self.source is None:
             if self._held is None:
