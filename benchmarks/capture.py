@@ -186,7 +186,7 @@ class Measurement:
         other half of a pair is the same without conversion.
         """
         blocks: dict[bool, list[Any]] = {True: [], False: []}
-        steps = self.size.steps
+        steps = max(self.size.steps, self.workloads.WARM_UP + 1)
         for turn in range(pairs):
             for convert in (True, False) if turn % 2 else (False, True):
                 schedule = f"0,0,{steps},1"
