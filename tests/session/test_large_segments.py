@@ -1,4 +1,4 @@
-"""Segments that are too large, or hold little but Python's calls."""
+"""Segments that end or begin by themselves: too large, mostly Python's calls, or a window of ``always``."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import pytest
 
 import stallscope
 from stallscope.collectors.live import segment_size, torch_trace
+from stallscope.collectors.live.windows import WindowTrigger
 from stallscope.profiler.session.conversion import Conversion
 
 from .workloads import Training, all_losses, opened
@@ -80,4 +81,29 @@ def test_a_segment_that_is_far_too_large_ends_in_mid_program(tmp_path: Path, mon
         prof.step()
     recording = opened(tmp_path / "run")
     assert recording.table("segments").num_rows >= 2
+    assert not [row for row in all_losses(recording) if row["kind"] == "collector_error"]
+
+
+def test_a_window_of_always_waits_for_a_safe_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = iter(["asked for by a test"])
+    monkeypatch.setattr(WindowTrigger, "reason", lambda _trigger, _dur: next(asked, None))
+    training = Training()
+    with stallscope.profile(tmp_path / "run", detail="always", window_steps=2) as prof:
+        hook = next(training.model.parameters()).register_post_accumulate_grad_hook(lambda _: prof.step())
+        training.step()  # ends a step in the middle of the backward pass, where no session may begin
+        hook.remove()
+        in_backward = list((tmp_path / "run").rglob("segments/*"))
+        began = time.time_ns()
+        prof.step()
+        for _ in range(4):
+            training.step()
+            prof.step()
+    assert not in_backward
+    recording = opened(tmp_path / "run")
+    (segment,) = recording.table("segments").to_pylist()
+    assert segment["ts"] >= began
+    (window,) = [row for row in all_losses(recording) if row["kind"] == "window"]
+    assert window["detail"] == "a full window was taken: asked for by a test"
+    names = recording.table("slices")["name"].to_pylist()
+    assert sum("Optimizer.step#AdamW.step" in str(name) for name in names) == 2
     assert not [row for row in all_losses(recording) if row["kind"] == "collector_error"]

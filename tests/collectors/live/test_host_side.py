@@ -277,6 +277,16 @@ def test_windows_of_always() -> None:
     trigger.remove_signal()
 
 
+def test_a_run_that_becomes_slower_has_another_median() -> None:
+    trigger = WindowTrigger(factor=2.0, every_s=600.0, clock=lambda: 1000.0)
+    for _ in range(HISTORY):
+        trigger.reason(10_000_000)
+    for _ in range(HISTORY):
+        trigger.reason(19_000_000)
+    assert trigger.reason(21_000_000) is None  # was an outlier before
+    assert "median is 19.0 ms" in str(trigger.reason(40_000_000))
+
+
 def test_an_early_slow_step_is_no_outlier() -> None:
     trigger = WindowTrigger(factor=2.0, every_s=600.0, clock=lambda: 0.0)
     assert [trigger.reason(dur) for dur in (9_000_000_000, 10, 10)] == [None] * 3
