@@ -24,6 +24,7 @@ from .host_activity import training_threads
 from .nesting import Ints, Mask, outermost
 from .selection import Selection, Window, host_selection
 from .self_time import self_time
+from .slice_facts import of_the_program
 from .source_position import SourceLine, origin_of, python_line, row_lines, stack_lines
 from .timeline import Timeline, timeline
 
@@ -153,7 +154,7 @@ def _add_functions(t: Timeline, selection: Selection, sums: _Sums) -> None:
 
 def _add_stalls(stalls: pd.DataFrame, sums: _Sums) -> None:
     """Stalls by line, but for the recording's own pauses: they happen at a line and are not its doing."""
-    stalls = stalls[stalls["root_cause"] != "overhead"]
+    stalls = of_the_program(stalls)
     key = [stalls["file"].fillna(""), stalls["line"].fillna(0), stalls["function"].fillna("")]
     for state, column in (("stall", "stall_ns"), ("data_movement", "exposed_copy_ns")):
         for place, dur in stalls["dur"][stalls["state"] == state].groupby(key).sum().items():

@@ -6,7 +6,7 @@ from typing import Any
 
 import pandas as pd
 
-from ...analysis.slice_facts import all_stalls, of_the_program
+from ...analysis.slice_facts import all_stalls
 from ...analysis.source_lines import source_lines
 from ..served import Served
 from ..wording import duration
@@ -21,7 +21,7 @@ def source_section(served: Served, rank: int) -> Markup:
     table = served.recording.table("sources", columns=["path", "text"]).to_pylist()
     texts = {row["path"]: row["text"] for row in table if row["text"]}
     everything = (served.extent[0], served.extent[1] + 1)
-    stalls = of_the_program(all_stalls(served.recording, rank))
+    stalls = all_stalls(served.recording, rank)
     frame = source_lines(served.recording, rank=rank, window=everything, stalls=stalls)
     known = frame[frame["file"].isin(list(texts))]
     if not len(known):

@@ -9,7 +9,7 @@ import pandas as pd
 from dash import dcc, html
 
 from ...analysis.executing_lines import executing_lines
-from ...analysis.slice_facts import all_stalls, longest_stall, of_the_program
+from ...analysis.slice_facts import all_stalls, longest_stall
 from ...analysis.source_lines import source_lines
 from ...analysis.stalls import stalls
 from ...analysis.timeline import memoized
@@ -56,9 +56,9 @@ def _lines(served: Served, rank: int, step: int | None) -> pd.DataFrame:
     def build() -> pd.DataFrame:
         if step is not None:
             of_step = stalls(served.recording, ranks=(rank,), step=step)
-            return source_lines(served.recording, rank=rank, step=step, stalls=of_the_program(of_step))
+            return source_lines(served.recording, rank=rank, step=step, stalls=of_step)
         everything = (served.extent[0], served.extent[1] + 1)
-        found = of_the_program(all_stalls(served.recording, rank))
+        found = all_stalls(served.recording, rank)
         return source_lines(served.recording, rank=rank, window=everything, stalls=found)
 
     with served.lock:
