@@ -18,12 +18,9 @@ from ..wording import duration
 from .parts import (
     count_column,
     duration_column,
-    filter_field,
     filter_rows,
-    grid,
     name_column,
-    plain_records,
-    section,
+    rows_section,
     share_column,
     swatch_column,
     ways_to_group,
@@ -63,6 +60,7 @@ def layout(served: Served, query: Query) -> html.Div:
     columns = [_COLUMNS[0], _GRID_COLUMN, *_COLUMNS[1:]] if by == "name+grid" else list(_COLUMNS)
     busy, several = frame.attrs["busy_ns"], len(served.recording.ranks) > 1
     where = f" of rank {rank}" if several else ""
+    title = f"{len(frame):,} kernels, collectives and copies"
     note = (
         f"The devices{where} did something for {duration(busy)} in {frame.attrs['selection']}. "
         "Choose a row to open its longest piece on the timeline."
@@ -72,12 +70,7 @@ def layout(served: Served, query: Query) -> html.Div:
             html.Div(
                 [html.H1("What ran on the devices"), ways_to_group("kernels", query, WAYS, by)], className="verdict"
             ),
-            section(
-                f"{len(frame):,} kernels, collectives and copies",
-                html.Div(filter_field(query), className="above"),
-                grid("kernel-grid", columns, plain_records(frame), height="calc(100vh - 215px)"),
-                note=note,
-            ),
+            rows_section(title, "kernel-grid", columns, frame, query, note=note),
         ],
         className="page",
     )

@@ -20,12 +20,9 @@ from ..wording import duration
 from .parts import (
     count_column,
     duration_column,
-    filter_field,
     filter_rows,
-    grid,
     name_column,
-    plain_records,
-    section,
+    rows_section,
     ways_to_group,
 )
 from .row_jump import Row, open_chosen_row
@@ -67,12 +64,7 @@ def layout(served: Served, query: Query) -> html.Div:
     return html.Div(
         [
             html.Div([html.H1("What the ops cost"), ways_to_group("ops", query, WAYS, by)], className="verdict"),
-            section(
-                f"{len(frame):,} ops",
-                html.Div(filter_field(query), className="above"),
-                grid("op-grid", columns, plain_records(frame), height="calc(100vh - 215px)"),
-                note=note,
-            ),
+            rows_section(f"{len(frame):,} ops", "op-grid", columns, frame, query, note=note),
         ],
         className="page",
     )

@@ -137,6 +137,14 @@ def filter_field(query: Query) -> StallscopeField:
     )
 
 
+def rows_section(
+    title: str, grid_id: str, columns: Sequence[dict[str, Any]], frame: pd.DataFrame, query: Query, *, note: str
+) -> html.Section:
+    """A section that fills the page: the rows of a table, with a field that filters them."""
+    rows = grid(grid_id, columns, plain_records(frame), height="calc(100vh - 215px)")
+    return section(title, html.Div(filter_field(query), className="above"), rows, note=note)
+
+
 def filter_rows(app: dash.Dash, grid_id: str) -> None:
     """Makes ``filter_field`` filter a table, without asking the server."""
     in_browser: Any = app.clientside_callback
