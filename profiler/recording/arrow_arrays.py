@@ -135,7 +135,8 @@ def _offsets(items: Sequence[Any]) -> pa.Buffer:
 
 
 def _validity(values: Sequence[Any]) -> pa.Buffer | None:
-    return _bits([value is not None for value in values]) if None in values else None
+    valid = [value is not None for value in values]  # by identity: an array in a list is equal to nothing in particular
+    return None if all(valid) else _bits(valid)
 
 
 def _bits(truths: Any) -> pa.Buffer:

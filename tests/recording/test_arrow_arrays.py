@@ -52,6 +52,11 @@ def test_nothing_is_rounded_parsed_or_wrapped(value: Any, wanted: pa.DataType) -
         array_of([value], wanted)
 
 
+def test_lists_may_be_arrays() -> None:
+    made = array_of([np.array([1, 2]), None, ()], pa.list_(pa.int64()))
+    assert made.to_pylist() == [[1, 2], None, []]
+
+
 @given(st.lists(st.lists(st.none() | st.integers(-9, 9), max_size=9), max_size=4), st.integers(0, 3))
 def test_numbers_of_reads_slices_chunks_and_nulls(chunks: list[list[int | None]], skipped: int) -> None:
     column = pa.chunked_array([pa.array(chunk, pa.int64()) for chunk in chunks], pa.int64()).slice(skipped)
