@@ -169,7 +169,7 @@ def _compiled_more(run: RunMeasures, base: Side, *, steady: bool) -> Blame | Non
             by_line.setdefault((place.file, place.line, place.function), []).append(place.name)
     if not by_line:
         return None
-    key = {where: [(name, *_file_and_function(*where)) for name in names] for where, names in by_line.items()}
+    key = {where: [(name, *_spot(where[0], where[2])) for name in names] for where, names in by_line.items()}
     where = max(by_line, key=lambda one: sum(more[each] for each in key[one]))
     count, old = (sum(side.get(each, 0) for each in key[where]) for side in (counts, before))
     text = f"{_listed(by_line[where])} compiled {_times(count)}{' in steady steps' if steady else ''}"
@@ -188,10 +188,11 @@ def _listed(names: list[str]) -> str:
 
 def _key(place: CompiledPlace) -> tuple[str, str, str]:
     """What a compiled place is known by on the other side: the op, the name of the file, and the function."""
-    return place.name, *_file_and_function(place.file, place.line, place.function)
+    return place.name, *_spot(place.file, place.function)
 
 
-def _file_and_function(file: str | None, line: int | None, function: str | None) -> tuple[str, str]:
+def _spot(file: str | None, function: str | None) -> tuple[str, str]:
+    """The file's name without its folders, and the function: lines move when a file is edited."""
     return PurePosixPath((file or "").replace("\\", "/")).name, function or ""
 
 

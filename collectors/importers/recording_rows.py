@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from ...profiler.recording.ids import device_track_id, largest_thread_id, other_track_id, thread_track_id
+from ...profiler.recording.ids import LARGEST_THREAD_ID, device_track_id, other_track_id, thread_track_id
 from ...profiler.recording.segment import Segment
 from ...profiler.recording.writer import RankWriter
 from .collectives import Collectives, collectives
@@ -273,7 +273,9 @@ def _live_tracks(writer: RankWriter, live: Segment) -> Any:
         start = writer.rank, writer.attempt
         if track.side == DEVICE:
             found = device_track_id(*start, track.device, track.stream, place)
-        elif track.side == HOST and process == live.process_id and thread and 0 < thread <= largest_thread_id():
+        elif (
+            track.side == HOST and process == live.process_id and thread is not None and 0 < thread <= LARGEST_THREAD_ID
+        ):
             found = thread_track_id(*start, thread)
         else:
             found = other_track_id(*start, place)

@@ -33,6 +33,10 @@ SEGMENT_IDS = 1 << 35
 _THREAD_TRACKS = 1 << 34
 _OTHER_TRACKS = 3 << 33
 _OTHER_THAN_DEVICES = 1 << 32
+
+LARGEST_THREAD_ID = _OTHER_TRACKS - _THREAD_TRACKS - 1
+"""What ``thread_track_id`` takes at most."""
+
 _ATTEMPTS = 1 << (RANK_SHIFT - ATTEMPT_SHIFT)
 
 
@@ -47,11 +51,6 @@ def attempt_base(rank: int, attempt: int) -> int:
 def thread_track_id(rank: int, attempt: int, thread_id: int) -> int:
     """The track of a thread of the captured process: known to whoever knows the thread, so that all write to one."""
     return attempt_base(rank, attempt) + _THREAD_TRACKS + thread_id
-
-
-def largest_thread_id() -> int:
-    """The largest thread id that ``thread_track_id`` takes."""
-    return _OTHER_TRACKS - _THREAD_TRACKS - 1
 
 
 def device_track_id(rank: int, attempt: int, device: int | None, stream: int | None, place: str) -> int:
