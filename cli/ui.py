@@ -45,20 +45,23 @@ def command(sources: tuple[Path, ...], port: int, host: str, no_browser: bool) -
     """Show recordings in the browser: what to do, the timeline, stalls, memory, source, tables, SQL.
 
     The server listens on this machine only, and serves nothing but the recordings. Several recordings,
-    or a folder of them, are listed first; several trace files of one job are one recording. A recording
-    that is still running can be watched: the page says how it is, and offers what is new.
+    or a folder of them, are listed first, also those that come into the folder later; several trace files
+    of one job are one recording. A recording that is still running can be watched: the page says how it
+    is, and offers what is new.
     """
     _must_have_extra()
     import waitress
 
     from ..ui.app import create_app
+    from ..ui.recording_folders import RecordingFolders
     from ..ui.security import is_loopback
 
-    recordings = _recordings(sources)
+    recordings, folders = _recordings(sources)
     listener = _listener(host, port)
     port = int(listener.getsockname()[1])
     token = None if is_loopback(host) else secrets.token_urlsafe(24)
-    app = create_app(recordings, host=host, port=port, token=token)
+    newcomers = RecordingFolders(folders, [one for one, _ in recordings]).newcomers if folders else None
+    app = create_app(recordings, newcomers=newcomers, host=host, port=port, token=token)
     address = _say(host, port, token)
     if not no_browser:
         webbrowser.open(address)
@@ -78,22 +81,29 @@ def _must_have_extra() -> None:
         )
 
 
-def _recordings(sources: tuple[Path, ...]) -> list[tuple[Recording, str]]:
+def _recordings(sources: tuple[Path, ...]) -> tuple[list[tuple[Recording, str]], list[Path]]:
     """Each recording that is named or lies in a folder that is, with its label; trace files together are one.
+
+    And the folders that recordings lie in: more may come.
 
     Raises:
         UsageError: None can be opened.
     """
     from ..profiler.recording.errors import StallscopeError, UsageError
     from ..profiler.recording.layout import is_recording
+    from ..ui.recording_folders import inside, label_of
     from .opening import existing, opened, source_name
 
     groups: list[tuple[Path, ...]] = []
+    folders: list[Path] = []
     traces: list[Path] = []
     for path in existing(sources):
-        inside = [path] if not path.is_dir() or is_recording(path) else _inside(path)
-        if path.is_dir() and (inside or is_recording(path)):
-            groups += [(one,) for one in inside]
+        found_inside = inside(path) if path.is_dir() and not is_recording(path) else []
+        if found_inside:
+            folders.append(path)
+            groups += [(one,) for one in found_inside]
+        elif path.is_dir() and is_recording(path):
+            groups.append((path,))
         else:
             traces.append(path)
     groups += [tuple(traces)] if traces else []
@@ -106,24 +116,11 @@ def _recordings(sources: tuple[Path, ...]) -> list[tuple[Recording, str]]:
                 raise
             click.echo(f"Left out {source_name(group)}: {error.message}", err=True)
             continue
-        found.append((recording, _label(recording, source_name(group), several=len(groups) > 1)))
+        several = len(groups) > 1 or bool(folders)
+        found.append((recording, label_of(recording, source_name(group), several=several)))
     if not found:
         raise UsageError("none of the recordings can be opened.")
-    return found
-
-
-def _inside(folder: Path) -> list[Path]:
-    """The recordings in a folder and in its folders, by name."""
-    from ..profiler.recording.layout import is_recording
-
-    below = [*folder.iterdir(), *folder.glob("*/*")]
-    return sorted(path for path in below if path.is_dir() and is_recording(path))
-
-
-def _label(recording: Recording, name: str, *, several: bool) -> str:
-    """The recording's label, with the name of its folder where there are several: labels may be the same."""
-    label = str(recording.info.get("label") or "")
-    return f"{label} ({name})" if label and several and label != name else label or name
+    return found, folders
 
 
 def _listener(host: str, port: int) -> socket.socket:

@@ -35,6 +35,7 @@ from .views import (
     timeline,
 )
 from .views import recordings as recording_list
+from .wording import how_many
 
 if TYPE_CHECKING:
     from ..profiler.recording.reader import Recording
@@ -61,12 +62,18 @@ _LIST = "recordings"
 
 
 def create_app(
-    recordings: Sequence[tuple[Recording, str]], *, host: str = "127.0.0.1", port: int = 8050, token: str | None = None
+    recordings: Sequence[tuple[Recording, str]],
+    *,
+    newcomers: Callable[[], Sequence[tuple[Recording, str]]] | None = None,
+    host: str = "127.0.0.1",
+    port: int = 8050,
+    token: str | None = None,
 ) -> dash.Dash:
     """The application for some recordings.
 
     Args:
         recordings: The recordings with their labels; the first is shown first.
+        newcomers: Gives the recordings that came since it was asked last; None where none can come.
         host: The address that it will be bound to: other names in a Host header are refused.
         port: Its port.
         token: What a client has to know; needed where ``host`` is no loopback address.
@@ -74,7 +81,7 @@ def create_app(
     Raises:
         ValueError: There is no recording.
     """
-    served = OpenRecordings(recordings)
+    served = OpenRecordings(recordings, newcomers)
     if not served:
         raise ValueError("there is no recording to show")
     app = dash.Dash(
@@ -164,28 +171,34 @@ def _register_pages(app: dash.Dash, served: OpenRecordings) -> None:
     )
     def show(search: str | None) -> tuple[Any, Any, str | None]:
         query = parsed(search)
+        served.look()
         chosen = named(served, query)
         view = query.get("view", "overview" if len(served) == 1 or "recording" in query else _LIST)
         if view == _LIST:
-            return _bar(served, chosen, view, query), recording_list.layout(served, query), None
+            there = served.source(chosen.key).readable
+            return _bar(served, chosen, view, query, there=there), recording_list.layout(served, query), None
+        if not served.source(chosen.key).readable:
+            return _bar(served, chosen, view, query, there=False), run_state.no_longer_there(chosen), chosen.key
         if not chosen.recording.ranks:
-            return _bar(served, chosen, view, query), run_state.nothing_yet(), chosen.key
+            return _bar(served, chosen, view, query, there=False), run_state.nothing_yet(), chosen.key
         view = view if view in _LAYOUTS else "overview"
         return _bar(served, chosen, view, query), _LAYOUTS[view](chosen, query), chosen.key
 
 
-def _bar(served: OpenRecordings, chosen: Served, view: str, query: Mapping[str, str]) -> list[Any]:
+def _bar(
+    served: OpenRecordings, chosen: Served, view: str, query: Mapping[str, str], *, there: bool = True
+) -> list[Any]:
     links = [
         dcc.Link(label, href=address(name, query), className="view-link chosen" if name == view else "view-link")
         for name, label in VIEWS.items()
     ]
-    statuses = {chosen.status(rank) for rank in chosen.recording.ranks}
-    told = statuses == {"completed"} or served.source(chosen.key).grows
+    statuses = {chosen.status(rank) for rank in chosen.recording.ranks if there}
+    told = statuses <= {"completed"} or served.source(chosen.key).grows
     badge = [] if told else [html.Span(", ".join(sorted(statuses)), className="badge")]
     label: list[Any] = [html.Span(chosen.label, className="label", title=chosen.label)]
-    if len(served) > 1:
-        others = dcc.Link(f"{len(served)} recordings", href=address(_LIST, query), className="chip")
+    if len(served) > 1 or served.may_come:
+        others = dcc.Link(how_many(len(served), "recording"), href=address(_LIST, query), className="chip")
         label = [html.Span(className="label"), others] if view == _LIST else [*label, others]
     brand = html.Span("stallscope", className="brand")
-    scope = [] if view == _LIST or not chosen.recording.ranks else [*badge, *selectors.selectors(chosen, query)]
+    scope = [] if view == _LIST or not there else [*badge, *selectors.selectors(chosen, query)]
     return [brand, html.Nav(links, className="views"), *label, *scope]

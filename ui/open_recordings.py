@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -28,7 +28,7 @@ class News:
 
     Attributes:
         statuses: How many ranks have each status; empty before the first rank has begun.
-        there: Whether the folder is still a recording's.
+        there: Whether the folder still holds it.
         heartbeat_ns: When the running rank that is silent for longest last gave a sign, ns since 1970; None: no such.
         grew: Whether it holds more than what is shown; always when it has ended since.
         facts: As it is now.
@@ -70,6 +70,7 @@ class Source:
         self._lock = threading.RLock()
         self._stamp: Stamp | None = None
         self._told: tuple[int, Stamp, RecordingFacts] | None = None
+        self._found: tuple[int, bool] | None = None
         self.name = ""
         self.states: list[Served] = [self._opened(recording)]
         self.name = self.latest.family = self.latest.key
@@ -84,6 +85,21 @@ class Source:
         """Whether the latest state is one of a recording that was running then."""
         return self._stamp is not None
 
+    @property
+    def gone(self) -> bool:
+        """Whether its folder was removed or emptied, or another run was recorded into it."""
+        now = time.monotonic_ns()
+        if self._found is None or now - self._found[0] >= _ASK_AGAIN_NS:
+            run = self.states[0].recording.info.get("run_id")
+            other = run is not None and Recording(self.path).info.get("run_id") != run
+            self._found = now, other or not is_recording(self.path)
+        return self._found[1]
+
+    @property
+    def readable(self) -> bool:
+        """Whether its rows are still there: what was opened while it was written has links of its own."""
+        return self.grows or not self.gone
+
     def news(self) -> News | None:
         """What is new in the folder; None where it had ended when it was last opened."""
         with self._lock:
@@ -93,7 +109,7 @@ class Source:
                 keep(state.recording)
             statuses, beat = _statuses(self.path)
             stamp, facts = self._looked_up()
-            there = is_recording(self.path)
+            there = not self.gone
             grew = there and (stamp != self._stamp or not _may_grow(statuses))
             return News(statuses, there, beat, grew, facts)
 
@@ -136,14 +152,39 @@ class OpenRecordings(Mapping[str, Served]):
 
     Args:
         recordings: With their labels; one that is there twice is shown once.
+        newcomers: Gives those that came since it was asked last; None where none can come.
     """
 
-    def __init__(self, recordings: Sequence[tuple[Recording, str]]) -> None:
+    def __init__(
+        self,
+        recordings: Sequence[tuple[Recording, str]],
+        newcomers: Callable[[], Sequence[tuple[Recording, str]]] | None = None,
+    ) -> None:
         self._sources: list[Source] = []
+        self._newcomers = newcomers
+        self._looked_ns = time.monotonic_ns()
+        self._lock = threading.Lock()
+        self._add(recordings)
+
+    def _add(self, recordings: Sequence[tuple[Recording, str]]) -> None:
         for recording, label in recordings:
             source = Source(recording, label, self)
             if source.name not in self:
                 self._sources.append(source)
+
+    @property
+    def may_come(self) -> bool:
+        """Whether recordings may come that are not shown yet."""
+        return self._newcomers is not None
+
+    def look(self) -> None:
+        """Adds the recordings that came since; however many pages ask, the folders are looked through once a second."""
+        with self._lock:
+            now = time.monotonic_ns()
+            if self._newcomers is None or now - self._looked_ns < _ASK_AGAIN_NS:
+                return
+            self._add(self._newcomers())
+            self._looked_ns = time.monotonic_ns()
 
     def __getitem__(self, key: str) -> Served:
         for source in self._sources:
@@ -156,22 +197,22 @@ class OpenRecordings(Mapping[str, Served]):
         return any(state.key == key for source in self._sources for state in source.states)
 
     def __iter__(self) -> Iterator[str]:
-        return iter([source.latest.key for source in self._sources])
+        return iter([source.latest.key for source in self.sources])
 
     def __len__(self) -> int:
-        return len(self._sources)
+        return len(self.sources)
 
     @property
     def sources(self) -> tuple[Source, ...]:
-        """The recordings, whatever their states."""
-        return tuple(self._sources)
+        """The recordings, whatever their states, without those whose rows are no longer there."""
+        return tuple(source for source in list(self._sources) if source.readable)
 
     def source(self, key: str | None) -> Source:
         """The recording that a key of any of its states means; the first where it means none."""
         for source in self._sources:
             if key in source.retired or any(state.key == key for state in source.states):
                 return source
-        return self._sources[0]
+        return (self.sources or tuple(self._sources))[0]
 
     def shown(self, key: str | None) -> Served:
         """The state that a key means; the latest of the first recording where it means none."""

@@ -60,6 +60,11 @@ def counted(numbers: Sequence[int]) -> str:
     return f"step{'s' if len(numbers) > 1 else ''} {shown}"
 
 
+def how_many(count: int, noun: str) -> str:
+    """``1 recording`` or ``2 recordings``."""
+    return f"{count:,} {noun}" + ("" if count == 1 else "s")
+
+
 def editor_address(file: str, line: int) -> str | None:
     """The address that opens an absolute path in VS Code; None for any other path."""
     return f"vscode://file{quote(file)}:{line}" if file.startswith("/") else None

@@ -211,7 +211,7 @@ def test_a_recording_that_nobody_wrote_to_yet(tmp_path: Path) -> None:
     shutil.rmtree(tmp_path / "empty")
     gone = two.sources[0].news()
     assert gone is not None
-    assert words_of(gone, 0) == ("Gone: its folder was removed or emptied.", "")
+    assert words_of(gone, 0) == ("Gone: its folder was removed, emptied or recorded into anew.", "")
 
 
 @pytest.fixture

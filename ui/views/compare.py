@@ -14,6 +14,7 @@ from ...analysis.run_measures import RunMeasures, run_measures
 from ...analysis.same_steps import SteadySteps, shared_steps, steady_steps
 from ...analysis.timeline import memoized
 from ...profiler.recording.errors import UsageError
+from ...profiler.recording.layout import is_recording
 from ..addresses import address
 from ..scope import Query, chosen_step
 from ..served import Served
@@ -41,13 +42,14 @@ def layout(served: Served, query: Query) -> html.Div:
         return html.Div([head, section("Nothing to compare", html.P(str(error)))], className="page")
     rank, step = served.rank_of(query.get("rank")), chosen_step(served, query)
     with served.lock, base.lock:
-        before, after = aligned_steps(base.recording, served.recording, rank=rank, step=step)
+        laid = aligned_steps(base.recording, served.recording, rank=rank, step=step)
     return html.Div(
         [
             head,
             html.Div([html.H1(found.headline), html.P(found.why)], className="verdict"),
+            *([html.P(laid.note, className="note")] if laid.note else []),
             html.Div(
-                [*_timelines(base, before, served, after)],
+                [*_timelines(base, laid.base, served, laid.new)],
                 className="mirrored",
             ),
             *_tables(found, served, query),
@@ -60,7 +62,7 @@ def _base(served: Served, query: Query) -> Served | None:
     """The recording to compare with: the one that the address names, else the one before, else the one after."""
     others = [one for one in served.beside.values() if one is not served]
     named = served.beside.get(query.get("base", ""))
-    if named is not None and named is not served:
+    if named is not None and named is not served and is_recording(named.recording.path):
         return named
     keys = list(served.beside)
     before = keys.index(served.key) - 1 if served.key in keys else 0

@@ -26,6 +26,8 @@ POLL_MS = 2_000
 _TIMES = ("start", "end", "at")
 """What an address says in ns from the start of the recording."""
 
+_GONE = "Gone: its folder was removed, emptied or recorded into anew."
+
 _ENDED = {
     "completed": "Completed",
     "failed": "Failed: the program ended with an error",
@@ -54,6 +56,12 @@ def nothing_yet() -> html.Div:
     """The page of a recording that no rank has written anything to."""
     words = html.P("No rank has written anything yet.", className="note")
     return html.Div(section("Nothing is recorded so far", words), className="page")
+
+
+def no_longer_there(served: Served) -> html.Div:
+    """The page of a recording whose files were removed."""
+    words = f"{served.label}: {_GONE.removeprefix('Gone: ')}"
+    return html.Div(section("The recording is gone", html.P(words, className="note")), className="page")
 
 
 def register(app: dash.Dash, recordings: OpenRecordings) -> None:
@@ -127,6 +135,8 @@ def _state(recordings: OpenRecordings, key: str | None) -> StripState:
         return StripState()
     source, served = recordings.source(key), recordings.shown(key)
     older = served is not source.latest or key in source.retired
+    if not source.readable:
+        return StripState(_GONE)
     news = source.news()
     if news is None:
         return (
@@ -147,7 +157,7 @@ def words_of(news: News, steps: int, *, older: bool = False) -> tuple[str, str]:
     more = news.facts.steps - steps
     shown = f"{steps:,} of {news.facts.steps:,} steps shown" if more > 0 else f"{steps:,} steps, all shown"
     if not news.there:
-        return "Gone: its folder was removed or emptied.", ""
+        return _GONE, ""
     if not news.statuses:
         return "No rank has written anything yet.", ""
     if not news.running:
