@@ -19,6 +19,7 @@ import numpy as np
 from .device_activity import rank_activity
 from .group_statistics import group_sum
 from .nesting import nearest, sum_beneath
+from .program_callers import caller_rows, program_frames
 from .selection import device_selection, host_selection
 from .self_time import self_time
 from .slice_facts import all_stalls
@@ -185,12 +186,14 @@ def _trees(recording: Recording, t: Timeline) -> dict[By, Callable[[], _Tree]]:
 def _by_calls(t: Timeline) -> _Tree:
     tree, node = _Growing(), np.full(len(t), -1, dtype=np.int64)
     tops = np.array([tree.add(-1, one.name or one.kind, "other") if not one.on_device else -1 for one in t.tracks])
-    host = np.flatnonzero(np.isin(t.track, _threads(t)))
+    host, callers = np.flatnonzero(np.isin(t.track, _threads(t))), caller_rows(t)
     for depth in range(int(t.depth[host].max()) + 1 if len(host) else 0):
         rows = host[t.depth[host] == depth]
         parent = t.parent[rows]
         above = np.where(parent >= 0, node[parent], tops[t.track[rows]])
-        node[rows] = tree.under(above, t, rows)
+        # What called the program counts for the thread.
+        node[rows], inside = above, ~callers[rows]
+        node[rows[inside]] = tree.under(above[inside], t, rows[inside])
     return tree.finished(node, NO_SLICE)
 
 
@@ -202,10 +205,8 @@ def _by_stack(recording: Recording, t: Timeline) -> _Tree:
     leaf = np.full(len(stacks.stack_id) + 1, -1, dtype=np.int64)
     for one in np.unique(place[place >= 0]).tolist():
         above = -1
-        for code in stacks.frames[int(stacks.first[one]) : int(stacks.first[one + 1])].tolist():
-            if code >= 0:
-                line = stacks.lines[code]
-                above = tree.add(above, f"{line.function or '?'}  {line.file}:{line.line}", "python")
+        for line in program_frames(stacks.lines_of(one)):
+            above = tree.add(above, f"{line.function or '?'}  {line.file}:{line.line}", "python")
         leaf[one] = above
     node, rows = np.full(len(t), -1, dtype=np.int64), np.flatnonzero(bearer >= 0)
     if len(rows):

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from .collective_parts import collective_parts
+from .program_callers import program_frames
 from .source_position import SourceLine, python_line, stack_lines
 from .stalls import stalls
 from .timeline import memoized
@@ -34,7 +35,7 @@ class SliceFacts:
 
     Attributes:
         fields: The columns of ``slices`` that are not null.
-        stack: Its call stack, outermost first; empty where none is known.
+        stack: Its call stack, outermost first, from the recorded program on; empty where none is known.
         arrows: Flows that begin or end at it, at most as many as were asked for.
         arrow_count: How many there are.
     """
@@ -172,7 +173,4 @@ def _stack(recording: Recording, fields: dict[str, Any]) -> tuple[SourceLine, ..
         return (own,) if own is not None else ()
     stacks = stack_lines(recording)
     place = int(stacks.place(np.array([stack_id], dtype=np.int64))[0])
-    if place < 0:
-        return ()
-    frames = stacks.frames[int(stacks.first[place]) : int(stacks.first[place + 1])]
-    return tuple(stacks.lines[code] for code in frames.tolist() if code >= 0)
+    return program_frames(stacks.lines_of(place)) if place >= 0 else ()

@@ -114,6 +114,11 @@ class StackLines:
         place[asked] = np.where(self.stack_id[found] == stack_ids[asked], found, -1)
         return place
 
+    def lines_of(self, place: int) -> list[SourceLine]:
+        """The lines of the stack at a place, outermost first, without frames that the recording does not describe."""
+        codes = self.frames[int(self.first[place]) : int(self.first[place + 1])].tolist()
+        return [self.lines[code] for code in codes if code >= 0]
+
 
 @lru_cache(maxsize=16384)
 def origin_of(file: str | None) -> Origin:

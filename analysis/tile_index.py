@@ -2,7 +2,8 @@
 
 A *row* is what one line of the timeline shows: the slices of a track that have the same lane and depth. Slices of a
 row do not overlap, which is what ``tiles`` relies on. The index is built once per recording and kept in the cache;
-opening it maps the files into memory, so it takes as long for fifty million slices as for fifty.
+opening it maps the files into memory, so it takes as long for fifty million slices as for fifty. The functions that
+called the recorded program are left out (see ``program_callers``), so that the program is on the first line.
 """
 
 from __future__ import annotations
@@ -23,15 +24,19 @@ import pyarrow.parquet as pq
 from ..profiler.recording.cache_folder import cache_folder, folder_drawn_up
 from ..profiler.recording.categories import CATEGORIES
 from .mapped_files import mapped
+from .program_callers import caller_slices, runs_program
 
 if TYPE_CHECKING:
     from ..profiler.recording.reader import Recording
 
-VERSION = 1
+VERSION = 2
 """Raised with every change of the files, so that an index of an older version is not read."""
 
 LONGEST_NAME = 300
 """Longer names are cut in the index; the recording keeps them whole."""
+
+_BATCH = 262_144
+"""How many rows of a file are read at once."""
 
 _COLUMNS = ("track_id", "ts", "dur", "lane", "depth", "name", "short_name", "category", "slice_id")
 _FILES = {
@@ -156,7 +161,16 @@ class _Writer:
         start = rows.column("ts").to_numpy()
         length = pc.fill_null(rows.column("dur"), -1).to_numpy()
         end = np.where(length < 0, np.maximum(last, start), start + length)
-        line = _lines(rows.column("lane").to_numpy(), rows.column("depth").to_numpy())
+        lane, depth = rows.column("lane").to_numpy(), rows.column("depth").to_numpy()
+        runs = _runs_program(rows)
+        if runs.any():
+            callers, inside = caller_slices(start, end, lane, depth, runs)
+            shown = ~callers
+            rows, start, end = rows.filter(pa.array(shown)), start[shown], end[shown]
+            lane, depth = lane[shown], (depth - inside)[shown]
+        if not len(start):
+            return
+        line = _lines(lane, depth)
         order = np.lexsort((start, line))
         counts = np.bincount(line)
         length = (end - start)[order]
@@ -202,6 +216,14 @@ class _Writer:
         (self.folder / "index.json").write_text(json.dumps(described))
 
 
+def _runs_program(rows: pa.Table) -> npt.NDArray[np.bool_]:
+    """Which slices are the function that runs the recorded program."""
+    names = _dictionary(rows.column("name"))
+    known = np.append(runs_program(names.dictionary.to_pylist()), False)
+    found: npt.NDArray[np.bool_] = known[pc.fill_null(names.indices, len(known) - 1).to_numpy(zero_copy_only=False)]
+    return found
+
+
 def _lines(lane: npt.NDArray[Any], depth: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
     """The line of each slice: the lanes of a track one below the other, each as high as it is deep; no empty lines."""
     key = lane.astype(np.int64) << 32 | depth.astype(np.int64)
@@ -210,10 +232,14 @@ def _lines(lane: npt.NDArray[Any], depth: npt.NDArray[Any]) -> npt.NDArray[np.in
 
 
 def _last_stamp(recording: Recording, rank: int) -> int:
-    rows = recording.table("slices", ranks=rank, columns=["ts", "dur"])
-    if not rows.num_rows:
-        return 0
-    return int(pc.max(pc.add(rows.column("ts"), pc.fill_null(rows.column("dur"), 0))).as_py())
+    """The last end of any slice of a rank, ns; 0 where it has none."""
+    last = 0
+    for path in recording.files("slices", rank):
+        for batch in pq.ParquetFile(path).iter_batches(columns=["ts", "dur"], batch_size=_BATCH):
+            if batch.num_rows:
+                ends = pc.add(batch.column("ts"), pc.fill_null(batch.column("dur"), 0))
+                last = max(last, pc.max(ends).as_py())
+    return last
 
 
 def _by_track(recording: Recording, rank: int) -> Iterator[pa.Table]:
@@ -223,7 +249,7 @@ def _by_track(recording: Recording, rank: int) -> Iterator[pa.Table]:
     """
     files = recording.files("slices", rank)
     if len(files) == 1:
-        batches = pq.ParquetFile(files[0]).iter_batches(columns=list(_COLUMNS), batch_size=262_144)
+        batches = pq.ParquetFile(files[0]).iter_batches(columns=list(_COLUMNS), batch_size=_BATCH)
         tables: Iterator[pa.Table] = (pa.Table.from_batches([batch]) for batch in batches)
     else:
         tables = iter([recording.table("slices", ranks=rank, columns=list(_COLUMNS))])
