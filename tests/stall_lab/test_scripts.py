@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import random
 from pathlib import Path
 
 import pytest
@@ -81,6 +82,13 @@ def test_only_the_synchronizing_regime_waits_in_every_step(tmp_path: Path) -> No
         script = write_script(WORKLOADS["slow_loader"], REGIMES[name], 1, frozenset(), tmp_path / name)
         waits = [text for text in written(tmp_path / name).values() if "synchronize()" in text]
         assert bool(waits) == (name == "sync") == (script.synchronizing is not None)
+
+
+def test_what_mistakes_draw_does_not_overwrite_what_others_of_the_same_script_do() -> None:
+    rng, regime = random.Random(1), REGIMES["balanced"]
+    for workload in WORKLOADS.values():
+        drawn = [*workload.draw(rng, regime), *(name for one in workload.injections for name in one.draw(rng, regime))]
+        assert len(drawn) == len(set(drawn)), workload.name
 
 
 def test_every_cause_that_a_workload_names_exists() -> None:

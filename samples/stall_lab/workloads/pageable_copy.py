@@ -8,9 +8,9 @@ COPY = Injection(
     "copy",
     ("copy", "synchronization"),
     {
-        "prepare": Code("self.$helper = torch.zeros($count)", "self.$helper = torch.zeros($count, device=device)"),
+        "prepare": Code("self.$helper = torch.zeros($numbers)", "self.$helper = torch.zeros($numbers, device=device)"),
         "copy": Code("table = state.$helper.to(device)  #!", "table = state.$helper"),
     },
-    lambda rng, regime: {"count": rng.randint(2, 5) * 1_000_000},
+    lambda rng, regime: {"numbers": rng.randint(2, 5) * 1_000_000},
 )
 WORKLOAD = Workload("pageable_copy", "pageable memory is copied in every step", (COPY,))
