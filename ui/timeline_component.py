@@ -20,7 +20,8 @@ class StallscopeTimeline(OwnComponent):
             {step: 1 or -1}.
         mirror: Whether the tracks stand upside down, so that two timelines meet in the middle.
         linked: ``{id, shift}`` of another timeline that moves along, ``shift`` ns later in its own time.
-        remember: A name: how the tracks are arranged is the same again where one with this name is shown next.
+        remember: A name: how the tracks are arranged, and the area, are the same again where one with this name is
+            shown next.
         search: The id of the field that the key for a search goes to.
     """
 

@@ -24,10 +24,12 @@ _MOST_OVERVIEW = 8
 
 
 def timeline_meta(tracks: TimelineTracks, rank: int | None = None) -> dict[str, Any]:
-    """The answer to ``meta``: span (ns), tree, categories, bands, bandLabels, overview, steps, losses, firstCounter.
+    """The answer to ``meta``.
 
-    With a rank the tree, steps and overview are those of that rank alone; the numbers of tracks stay the same.
-    Times are ns from the start of the recording. ui/timeline/src/rows.js says what a node of the tree is.
+    It has span (ns), origin, tree, categories, bands, bandLabels, overview, steps, losses and firstCounter. With a rank
+    the tree, steps and overview are those of that rank alone; the numbers of tracks stay the same. Times are ns from
+    the start of the recording, which ``origin`` gives in digits: ns on its clock. ui/timeline/src/rows.js says what a
+    node of the tree is.
     """
     served = tracks.served
     steps: dict[str, list[dict[str, Any]]] = {}
@@ -40,6 +42,7 @@ def timeline_meta(tracks: TimelineTracks, rank: int | None = None) -> dict[str, 
     bands = [number for number, band in enumerate(served.bands.devices) if rank in (None, band.rank)]
     return {
         "span": served.extent[1] - served.extent[0],
+        "origin": str(served.origin),
         "tree": tree,
         "categories": list(CATEGORIES),
         "bands": list(BAND_CODES),

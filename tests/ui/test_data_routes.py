@@ -80,6 +80,7 @@ def test_meta_has_every_track_once(data: Data, recording: Recording) -> None:
     assert kinds.count("thread") + kinds.count("stream") == len(with_slices)
     assert kinds.count("band") == kinds.count("counter") == 2
     assert meta["span"] == STEPS * 10 * MS
+    assert meta["origin"] == str(START)
     assert len(meta["bands"]) == len(meta["bandLabels"])
     assert len({node["key"] for node in every}) == len(every)
     assert all(len(steps) == STEPS for steps in meta["steps"].values())

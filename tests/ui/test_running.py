@@ -252,6 +252,9 @@ def test_new_steps_are_offered_and_the_view_stays(watched: Site, run: Run) -> No
     page.evaluate(f"{timeline}.clickRail({{ y: {timeline}.state.visible.at(-1).screen + 1 }}, {{ shiftKey: true }})")
     pinned = page.evaluate(f"{timeline}.state.rows.pinned")
     assert len(pinned) == 1
+    page.evaluate(f"{timeline}.setArea({{ start: 5e6, end: 15e6, top: 0, bottom: 1e4 }})")
+    page.evaluate(f"{timeline}.areaDone()")
+    page.wait_for_selector("#area h2:has-text('Area: 10')")
     watched.wait("new URLSearchParams(location.search).get('start') === '5000000'")
     before = watched.query()
     run.go_on(3)
@@ -265,6 +268,8 @@ def test_new_steps_are_offered_and_the_view_stays(watched: Site, run: Run) -> No
     assert watched.query() == before | {"recording": watched.query()["recording"]} != before
     assert page.evaluate(f"[{timeline}.state.view.start, {timeline}.state.view.end]") == [5e6, 25e6]
     assert page.evaluate(f"{timeline}.state.rows.pinned") == pinned
+    assert page.evaluate(f"[{timeline}.state.area.start, {timeline}.state.area.end]") == [5e6, 15e6]
+    page.wait_for_selector("#area h2:has-text('Area: 10')")
     page.go_back()
     watched.wait(f"{timeline}?.state.meta?.span === {40 * MS}")  # the earlier state is still there
     page.go_forward()

@@ -8,7 +8,7 @@ import { Timeline } from "./timeline.js";
 
 const { React } = window;
 
-/** How the tracks were arranged on the timeline that had a name, as long as the page is open. */
+/** How the tracks were arranged, and the area, on the timeline that had a name, as long as the page is open. */
 const arrangements = new Map();
 
 class StallscopeTimeline extends React.Component {

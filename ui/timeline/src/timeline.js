@@ -1,5 +1,6 @@
 // The timeline: holds its state, draws a frame when something changed, and turns gestures into views, picks and areas.
 
+import { keysIn, moved, told } from "./area.js";
 import { counterAt, drawCounter, drawLabels, drawLosses, drawSteps, hit, paintSlices, wantTiles } from "./body.js";
 import { CounterStore } from "./counters.js";
 import { OVERVIEW, RAIL, RULER, drawOverlays, drawOverview, drawRail, drawRuler } from "./frame.js";
@@ -71,6 +72,7 @@ export class Timeline {
     if (this.options.mirror) this.scrollBy(Infinity);
     else if (this.options.arrangement) this.scrollBy(this.options.arrangement.scroll);
     if (this.wanted) this.setView(...this.wanted);
+    if (this.options.arrangement?.area) this.takeArea(this.options.arrangement);
     this.invalidate();
   }
 
@@ -341,10 +343,16 @@ export class Timeline {
   }
 
   areaDone() {
-    const { area, visible } = this.state;
-    const rows = visible.filter((row) => row.screen < area.bottom && row.screen + row.height > area.top);
-    const tracks = [...new Set(rows.filter((row) => row.node.kind !== "group" && row.node.track !== undefined).map((row) => row.node.track))];
-    this.on.area?.({ start: area.start, end: area.end, tracks });
+    const { area, visible, rows } = this.state;
+    area.keys = keysIn(area, visible);
+    this.on.area?.(told(area, rows));
+  }
+
+  /** Marks the area that was marked on a timeline of this recording before. */
+  takeArea({ area, origin }) {
+    const { state } = this;
+    state.area = moved(area, origin, state.meta.origin, state.rows, state.meta.span);
+    if (state.area) this.on.area?.(told(state.area, state.rows));
   }
 
   mark() {
@@ -400,9 +408,10 @@ export class Timeline {
     this.scrollBy(0);
   }
 
-  /** How the rows are arranged and scrolled, for another timeline's option of this name; null where nothing is loaded. */
+  /** How the rows are arranged and scrolled, and the area, for another's option of this name; null if nothing is loaded. */
   arrangement() {
-    return this.state.meta ? { ...this.state.rows.arrangement(), scroll: this.state.scroll } : null;
+    const { meta, rows, scroll, area } = this.state;
+    return meta ? { ...rows.arrangement(), scroll, area: area?.keys ? area : null, origin: meta.origin } : null;
   }
 
   showAll() {

@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { keysIn, moved, told } from "../src/area.js";
 import { formatQuantity } from "../src/quantity.js";
 import { Rest } from "../src/rest.js";
 import { Rows, heightOf } from "../src/rows.js";
@@ -217,4 +218,25 @@ test("a text is told once it has rested, at once when it is empty or asked for, 
   only.changed("x");
   await new Promise((done) => setTimeout(done, 20));
   assert.equal(told.length, 3);
+});
+
+test("an area stays on its tracks and at its time when more of the recording is shown", () => {
+  const tree = (first) => [
+    { key: "r0", label: "rank 0", kind: "group", children: [
+      { key: "r0/gpu", label: "gpu", kind: "band", track: first },
+      { key: "r0/t1", label: "main", kind: "thread", rows: 2, track: first + 7 },
+    ] },
+  ];
+  const rows = new Rows(tree(0));
+  const visible = rows.list.map((row) => ({ ...row, screen: row.y }));
+  const area = { start: 100, end: 300, top: 5, bottom: 40 };
+  area.keys = keysIn(area, [...visible, { ...visible[1], pinned: true }]);
+  assert.deepEqual(area.keys, ["r0/gpu"]); // a group is no track, a pinned one counts once
+  assert.deepEqual(told(area, rows), { start: 100, end: 300, tracks: [0] });
+  const more = new Rows(tree(3));
+  const kept = moved(area, "1700000000000000100", "1700000000000000000", more, 1000);
+  assert.deepEqual(told(kept, more), { start: 200, end: 400, tracks: [3] });
+  assert.equal(moved(area, "0", "0", new Rows([]), 1000), null);
+  assert.equal(moved(area, "0", "0", more, 100), null);
+  assert.equal(moved(area, "0", "300", more, 1000), null);
 });
