@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from . import intervals as iv
 from .causes import CAUSE_NAMES, CAUSES
+from .clocks import clock_alignment
 from .collective_parts import collective_parts
-from .collectives import WITHHELD_BELOW, peer_waits
+from .collectives import WITHHELD_BELOW, on_one_host, peer_waits
 from .device_activity import rank_activity
 from .exposed_communication import (
     CommunicationPieces,
@@ -22,6 +24,7 @@ from .exposed_communication import (
 from .finding_candidates import Candidate, Scope
 from .finding_texts import duration_text
 from .stall_claims import MOST_FRAC
+from .steps import host_steps
 from .timeline import Ints
 
 if TYPE_CHECKING:
@@ -77,7 +80,31 @@ def _waiting(recording: Recording, scope: Scope, pieces: CommunicationPieces, mi
         (cause, place), held = spent.most_common(1)[0]
         text += f"; in {held / dur:.0%} of it that rank came late because of {_what(cause)}"
         text += ", at this line of its program" if place is not None else ""
-    return _candidate(recording, scope, "wait_for_peer", f" (rank {peer})", chosen, text + ".", place)
+    else:
+        text += _late_from_the_start(recording, scope.rank, peer, chosen)
+    found = _candidate(recording, scope, "wait_for_peer", f" (rank {peer})", chosen, text + ".", place)
+    return replace(found, peer=peer)
+
+
+def _late_from_the_start(recording: Recording, rank: int, peer: int, pieces: CommunicationPieces) -> str:
+    """That most of the wait is how much later the peer began what is recorded; "" where it is not."""
+    own, its = host_steps(recording, rank), host_steps(recording, peer)
+    common = np.intersect1d(own.numbers, its.numbers)
+    if not len(common):
+        return ""
+    first, its_first = (int(np.flatnonzero(cut.numbers == common[0])[0]) for cut in (own, its))
+    begins = [int(own.starts[first]), int(its.starts[its_first])]
+    if not on_one_host(recording):
+        clocks = clock_alignment(recording)
+        begins = [int(clocks[one].aligned([begin])[0]) for one, begin in zip((rank, peer), begins, strict=True)]
+    late, ends = begins[1] - begins[0], int(own.ends[first])
+    waited = int(pieces.dur[pieces.ts < ends].sum())
+    if min(late, waited) < MOST_FRAC * int(pieces.dur.sum()):
+        return ""
+    return (
+        f"; rank {peer} began its first recorded step {duration_text(late)} after rank {rank} did, and what it was "
+        "busy with before that is not in the recording"
+    )
 
 
 def _what(cause: int) -> str:

@@ -61,6 +61,7 @@ class Candidate:
         line: The line.
         function: The function.
         line_source: As in ``stalls``.
+        peer: The rank that was waited for; None where it is no waiting for a rank.
     """
 
     scope: Scope
@@ -74,6 +75,7 @@ class Candidate:
     line: int | None = None
     function: str | None = None
     line_source: str | None = None
+    peer: int | None = None
 
     @property
     def per_unit_ns(self) -> int:

@@ -60,6 +60,7 @@ class Finding:
         line_source: As in ``stalls``.
         advice: One thing to try.
         confidence: low, medium or high.
+        peer: The rank that was waited for; None where it is no waiting for a rank.
     """
 
     kind: str
@@ -79,6 +80,7 @@ class Finding:
     line_source: str | None
     advice: str
     confidence: str
+    peer: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,6 +176,7 @@ def _finding(candidate: Candidate, group: list[Candidate]) -> Finding:
         line_source=candidate.line_source,
         advice=words.advice,
         confidence=candidate.confidence,
+        peer=candidate.peer,
     )
 
 

@@ -68,6 +68,7 @@ def test_the_finding_names_the_line_in_the_program_of_the_rank_that_is_waited_fo
     assert (waiting.rank, waiting.file, waiting.line) == (0, "/home/me/data.py", 7)
     assert "late because of input" in waiting.evidence
     assert "rank 1" in waiting.title
+    assert waiting.peer == 1
 
 
 def test_a_rank_that_computes_longer_is_named_without_a_line() -> None:
@@ -87,3 +88,20 @@ def test_a_call_without_a_group_beside_device_parts_is_no_collective_of_its_own(
     call = one.slice(one.rows["tracks"][0]["track_id"], "allreduce", "collective", MS, 0)
     one.row("collectives", slice_id=call, kind="all_reduce")
     assert len(collective_parts(one.recording(rank(1, 6)))) == 2 * STEPS
+
+
+def test_a_rank_that_was_late_when_the_recording_began_is_told_apart() -> None:
+    slow = rank(1, 6)
+    for name in ("slices", "steps", "collectives"):
+        slow.rows[name] = [
+            row for row in slow.rows[name] if row.get("ts", 0) < STEP and row.get("sequence_number", 0) == 0
+        ]
+    for row in slow.rows["steps"]:
+        row["ts"], row["dur"] = row["ts"] + 6 * MS, row["dur"] - 6 * MS
+    quick = rank(0, 0)
+    for name in ("slices", "steps", "collectives"):
+        quick.rows[name] = [
+            row for row in quick.rows[name] if row.get("ts", 0) < STEP and row.get("sequence_number", 0) == 0
+        ]
+    waiting = {f.kind: f for f in findings(quick.recording(slow)).findings}["wait_for_peer"]
+    assert "rank 1 began its first recorded step 6.00 ms after rank 0 did" in waiting.evidence
