@@ -72,6 +72,11 @@ class Served:
         with self.lock:
             return memoized(self.recording, "ui_findings", lambda: findings(self.recording))
 
+    def findings_of(self, rank: int) -> Findings:
+        """The findings of one rank."""
+        with self.lock:
+            return memoized(self.recording, ("ui_findings", rank), lambda: findings(self.recording, ranks=(rank,)))
+
     @property
     def breakdown(self) -> pd.DataFrame:
         """Its ``step_breakdown``."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any
 from urllib.parse import quote
@@ -12,12 +13,18 @@ from ..analysis.finding_texts import duration_text
 
 ABSENT = "–"
 _MOST_NUMBERS = 8
+_MICROSECONDS = re.compile(r"(?<=\d) us\b")
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 
 
 def duration(ns: Any) -> str:
     """A length of time in three digits; a dash where it is not known."""
     return ABSENT if _missing(ns) else duration_text(int(ns)).replace("us", "µs")
+
+
+def with_micro(text: str) -> str:
+    """A sentence of the analysis, which writes ``us`` as terminals can, with the sign that ``duration`` uses."""
+    return _MICROSECONDS.sub(" µs", text)
 
 
 def share(frac: Any) -> str:

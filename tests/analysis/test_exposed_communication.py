@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from stallscope.analysis.arrivals import arrivals
 from stallscope.analysis.causes import CAUSE_NAMES
 from stallscope.analysis.device_activity import rank_activity
 from stallscope.analysis.exposed_communication import communication_lines, communication_pieces, peer_reasons
@@ -105,3 +106,16 @@ def test_a_rank_that_was_late_when_the_recording_began_is_told_apart() -> None:
         ]
     waiting = {f.kind: f for f in findings(quick.recording(slow)).findings}["wait_for_peer"]
     assert "rank 1 began its first recorded step 6.00 ms after rank 0 did" in waiting.evidence
+
+
+def test_the_ranks_of_a_collective_with_how_long_each_waited() -> None:
+    recording = rank(0, 0).recording(rank(1, 6))
+    parts = recording.table("collectives").to_pylist()
+    for row in parts[:2]:
+        ids = {one["device_slice_id"] for one in parts if one["sequence_number"] == row["sequence_number"]}
+        for slice_id in (row["slice_id"], row["device_slice_id"]):
+            first, last = arrivals(recording, slice_id)
+            assert (first.rank, first.wait_ns, first.is_last) == (0, 6 * MS, False)
+            assert (last.rank, last.wait_ns, last.is_last) == (1, 0, True)
+            assert {first.slice_id, last.slice_id} == ids
+    assert arrivals(recording, 10**15) == ()

@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
 from dash import dcc, html
 
+from ...analysis.arrivals import arrivals
 from ...analysis.causes import CAUSES
+from ...analysis.device_bands import BAND_CODES
 from ...analysis.slice_facts import SliceFacts, slice_facts, stall_facts, stalls_resting_on
 from ...analysis.slice_search import entry_of_slice
 from ...analysis.source_position import SourceLine
@@ -15,14 +18,22 @@ from ..addresses import address
 from ..served import Served
 from ..wording import duration, editor_address, place, size
 from .counter_details import counter_details
-from .parts import facts, swatch
+from .parts import facts, swatch, table
 
 Query = Mapping[str, str]
 
 
-def nothing_picked() -> list[Any]:
-    """What the pane says while nothing is picked."""
-    return [html.H2("Slice"), html.P("Click a slice or a piece of a state band.", className="note")]
+def nothing_picked(served: Served) -> list[Any]:
+    """What the pane says while nothing is picked: what to do, and what the colours of the state bands mean."""
+    pieces = np.bincount(served.bands.index.category, minlength=len(BAND_CODES))
+    codes = [code for code, count in zip(BAND_CODES, pieces.tolist(), strict=True) if count]
+    legend = [html.Span(swatch(code), title=CAUSES.get(code, "")) for code in codes]
+    return [
+        html.H2("Slice"),
+        html.P("Click a slice, or a piece of a state band, to see everything about it.", className="note"),
+        *([html.H3("State bands: what a device did, or what it waited for")] if legend else []),
+        html.Div(legend, className="legend"),
+    ]
 
 
 def details_of(served: Served, picked: dict[str, Any], query: Query) -> list[Any]:
@@ -34,10 +45,10 @@ def details_of(served: Served, picked: dict[str, Any], query: Query) -> list[Any
         query: The query of the page's address, which links stand on.
     """
     if picked.get("counter") is not None:
-        return counter_details(served, picked, query) or nothing_picked()
+        return counter_details(served, picked, query) or nothing_picked(served)
     rank = served.rank_of(picked.get("rank"))
     if rank is None:
-        return nothing_picked()
+        return nothing_picked(served)
     with served.lock:
         if picked.get("band"):
             return _stall_details(served, picked, rank, query)
@@ -48,7 +59,7 @@ def _slice_details(served: Served, picked: dict[str, Any], rank: int, query: Que
     slice_id, ts = int(picked["slice_id"]), int(picked["start"]) + served.origin
     known = slice_facts(served.recording, rank, slice_id, ts)
     if known is None:
-        return nothing_picked()
+        return nothing_picked(served)
     fields = known.fields
     words: list[tuple[str, Any]] = [
         ("length", duration(fields.get("dur"))),
@@ -62,11 +73,27 @@ def _slice_details(served: Served, picked: dict[str, Any], rank: int, query: Que
     for row in stalls.head(3).to_dict("records"):
         entry = served.bands.entry_of_stall(int(row["stall_id"]))
         if entry is not None:
-            words_of_stall = f"{duration(row['dur'])} {row['root_cause'].replace('_', ' ')}"
+            words_of_stall = f"{row['root_cause'].replace('_', ' ')}, {duration(row['dur'])}"
             parts.append(_jump(f"Stall: {words_of_stall}", entry, band=True))
+    if fields["category"] == "collective":
+        parts += _ranks(served, slice_id, rank)
     parts.append(facts(words))
     parts += _arrows(served, known, slice_id)
     return [*parts, *_stack(known.stack, rank, query), *_arguments(fields.get("args"))]
+
+
+def _ranks(served: Served, slice_id: int, rank: int) -> list[Any]:
+    """Which rank came when to the collective that a slice is part of; nothing where there is only one."""
+    found = arrivals(served.recording, slice_id)
+    if len(found) < 2:
+        return []
+    rows = []
+    for one in found:
+        entry = entry_of_slice(served.index, one.slice_id)
+        label = f"rank {one.rank}" + (" (this one)" if one.rank == rank else "")
+        place = label if entry is None else _jump(label, entry, band=False)
+        rows.append([place, duration(one.wait_ns), "arrived last" if one.is_last else one.withheld])
+    return [html.H3("Waited for the last rank in this collective"), table(["", "waited", ""], rows, numbers=(1,))]
 
 
 _MOST_ARROWS = 8

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pandas as pd
@@ -15,7 +16,7 @@ from ..colours import BAND_COLOURS
 from ..scope import Query, chosen_ranks, chosen_step
 from ..served import Served
 from ..timeline_meta import device_label
-from ..wording import ABSENT, counted, duration, place, share, size
+from ..wording import ABSENT, counted, duration, place, share, size, with_micro
 from .parts import facts, section, swatch, table
 
 _STATES = tuple(column.removesuffix("_ns") for column in STATE_COLUMNS)
@@ -30,11 +31,13 @@ def layout(served: Served, query: Query) -> html.Div:
     step = chosen_step(served, query)
     frame = served.breakdown
     frame = frame[frame["rank"].isin(ranks)]
+    rank = served.rank_of(query.get("rank"))
+    found = served.findings if rank is None else served.findings_of(rank)
     return html.Div(
         [
-            html.Div(html.H1(served.findings.verdict), className="verdict"),
+            html.Div(html.H1(with_micro(found.verdict)), className="verdict"),
             html.Div(
-                [_findings(served.findings, query), html.Div(_facts(served, frame, ranks, step), className="stacked")],
+                [_findings(found, query), html.Div(_facts(served, frame, ranks, step), className="stacked")],
                 className="columns",
             ),
         ],
@@ -67,6 +70,9 @@ def _card(number: int, finding: Finding, query: Query) -> html.Li:
     if finding.slice_ids:
         target = address("timeline", query, slice=finding.slice_ids[0])
         links.append(dcc.Link("Show on the timeline", href=target, className="button"))
+    if finding.peer is not None:
+        target = address("stalls", query, rank=finding.peer)
+        links.append(dcc.Link(f"Stalls of rank {finding.peer}", href=target, className="button"))
     if finding.file:
         target = address("source", query, rank=finding.rank, file=finding.file, line=finding.line)
         links.append(dcc.Link("Show the line", href=target, className="button"))
@@ -79,7 +85,7 @@ def _card(number: int, finding: Finding, query: Query) -> html.Li:
                 ],
                 className="card-head",
             ),
-            html.P(finding.evidence),
+            html.P(with_micro(finding.evidence)),
             html.P([html.Span("line ", className="dim"), html.Code(where)]) if where != ABSENT else None,
             html.P([html.B("Try: "), finding.advice]),
             html.Div([*links, html.Span(f"{finding.confidence} confidence", className="dim")], className="links"),
@@ -211,8 +217,13 @@ def _identity(served: Served) -> html.Section:
         ("slices", f"{len(served.index):,}"),
         ("length", duration(served.extent[1] - served.extent[0])),
     ]
-    pairs += [(name.replace("_", " "), _words(value)) for name, value in recording.identity.items() if value]
+    pairs += [(_name(name), _words(value)) for name, value in recording.identity.items() if value]
     return section("Recording", facts(pairs))
+
+
+def _name(name: str) -> str:
+    """``schemaVersion`` and ``schema_version`` as words."""
+    return re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name).replace("_", " ").lower()
 
 
 def _words(value: Any) -> str:

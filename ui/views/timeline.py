@@ -72,7 +72,7 @@ def layout(served: Served, query: Query) -> html.Div:
             ),
             html.Div(
                 [
-                    html.Div(nothing_picked(), id="details", className="pane"),
+                    html.Div(nothing_picked(served), id="details", className="pane"),
                     html.Div(_nothing_marked(), id="area", className="pane wide"),
                 ],
                 className="panes",
@@ -120,7 +120,8 @@ def register(app: dash.Dash, recordings: OpenRecordings) -> None:
         Output("details", "children"), Input("timeline", "picked"), State("url", "search"), prevent_initial_call=True
     )
     def details(picked: dict[str, Any] | None, search: str) -> Any:
-        return details_of(chosen(search).served, picked, parsed(search)) if picked else nothing_picked()
+        served = chosen(search).served
+        return details_of(served, picked, parsed(search)) if picked else nothing_picked(served)
 
     @app.callback(
         Output("area", "children"), Input("timeline", "area"), State("url", "search"), prevent_initial_call=True
