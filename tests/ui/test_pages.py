@@ -33,6 +33,7 @@ from tests.ui.recordings import HOSTILE, MS, START, STEPS, rank_of_training, tra
 QUERIES: list[dict[str, str]] = [
     {},
     {"rank": "1", "step": "2", "by": "name+grid", "device": "7", "at": "x", "holder": HOSTILE, "limit": "-1"},
+    {"step": "1", "by": "op", "cause": "input"},
     {"rank": "9", "step": "99999999999999999999", "by": "line", "sql": "select 1", "at": "5000000"},
 ]
 
@@ -48,7 +49,7 @@ def with_memory(tmp_path: Path) -> Recording:
 
 
 @pytest.mark.parametrize("view", sorted(_LAYOUTS))
-@pytest.mark.parametrize("query", QUERIES, ids=["plain", "chosen", "wrong"])
+@pytest.mark.parametrize("query", QUERIES, ids=["plain", "chosen", "by op", "wrong"])
 def test_every_page_shows_whatever_the_address_says(with_memory: Recording, view: str, query: dict[str, str]) -> None:
     assert json.loads(shown(_LAYOUTS[view](Served(with_memory, "small"), query)))
 
@@ -102,7 +103,7 @@ def test_the_recorders_own_pauses_are_said_and_in_no_bar_or_share(tmp_path: Path
     bars = overview.step_figure(served.breakdown[served.breakdown["step"].notna()])["data"]
     assert "2" in bars[0]["x"]
     assert '"x":["0","1","3"]' in page.replace(" ", "")
-    rows = stalls_page._line_rows(stalls_page._groups(served, "line", (0,), None), None)
+    rows = stalls_page._rows(stalls_page._groups(served, "line", (0,), None), None)
     assert rows[-1]["root_cause"] == "overhead"
     assert rows[-1]["stall_frac"] is None
     assert sum(row["stall_frac"] for row in rows if row["state"] == "stall" and row["stall_frac"]) == pytest.approx(1)
@@ -111,6 +112,30 @@ def test_the_recorders_own_pauses_are_said_and_in_no_bar_or_share(tmp_path: Path
 
 def page_text(layout: Any) -> str:
     return json.loads(json.dumps(shown(layout)))
+
+
+def test_stalls_without_a_known_line_are_shown_by_op(tmp_path: Path) -> None:
+    trace = TraceBuilder()
+    main, gpu = trace.thread(), trace.stream(7)
+    trace.launched(main, gpu, call=(0, 1), work=(5, 70))
+    trace.slice(main, HOSTILE, "op", 200, 100)
+    trace.launched(main, gpu, call=(250, 1), work=(255, 70))
+    served = Served(trace.write(tmp_path / "no_lines"), "no lines")
+    page = shown(stalls_page.layout(served, {}))
+    assert "no line is known" in page
+    rows = stalls_page._rows(stalls_page._by_work(served, "op", (0,), None), None)
+    assert {(row["op"], row["within"]) for row in rows} == {(HOSTILE, "–")}
+    assert sum(row["dur"] for row in rows) == 180
+    assert stalls_page._longest(served, {"by": "op"}, rows[0]) == rows[0]["longest"]
+    assert "Stalls by op" in shown(_LAYOUTS["source"](served, {}))
+    assert "by=step" in shown(stalls_page.layout(served, {"by": "op", "cause": "dispatch"}))
+
+
+def test_a_chosen_rank_has_its_own_findings_and_names_it(with_memory: Recording) -> None:
+    served = Served(with_memory, "small")
+    assert all(finding.ranks == (1,) for finding in served.findings_of(1).findings)
+    assert "rank 0; choose another" in shown(_LAYOUTS["kernels"](served, {}))
+    assert "choose another" not in shown(_LAYOUTS["kernels"](served, {"rank": "1"}))
 
 
 def test_the_curve_holds_the_extremes_of_every_event(with_memory: Recording) -> None:

@@ -19,7 +19,7 @@ from ..addresses import address
 from ..scope import Query, chosen_step
 from ..served import Served
 from ..timeline_component import StallscopeTimeline
-from ..wording import duration, place
+from ..wording import duration, place, with_micro
 from .parts import section, swatch, table
 
 MOST_ROWS = 12
@@ -32,8 +32,9 @@ def layout(served: Served, query: Query) -> html.Div:
     """The page for an address: ``recording`` is the new side, ``base`` the other; ``rank`` and ``step`` to lay at."""
     base = _base(served, query)
     if base is None:
-        words = "Give two recordings: stallscope ui runs/before runs/after."
-        return html.Div([html.H1("Compare"), section("One recording only", html.P(words))], className="page")
+        words = "This page shows what became slower from one recording to another. Start with two, or a folder of them:"
+        shown = section("Only one recording is open", html.P(words), html.Pre("stallscope ui runs/before runs/after"))
+        return html.Div([html.Div(html.H1("Compare"), className="verdict"), shown], className="page")
     head = _head(served, base, query)
     try:
         steps = shared_steps([_steady(base), _steady(served)])
@@ -46,7 +47,7 @@ def layout(served: Served, query: Query) -> html.Div:
     return html.Div(
         [
             head,
-            html.Div([html.H1(found.headline), html.P(found.why)], className="verdict"),
+            html.Div([html.H1(with_micro(found.headline)), html.P(with_micro(found.why))], className="verdict"),
             *([html.P(laid.note, className="note")] if laid.note else []),
             html.Div(
                 [*_timelines(base, laid.base, served, laid.new)],

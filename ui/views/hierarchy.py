@@ -19,7 +19,7 @@ from ..open_recordings import OpenRecordings
 from ..scope import Query, chosen_rank, chosen_step, named
 from ..served import Served
 from ..wording import duration, share
-from .parts import facts, section, table
+from .parts import facts, one_rank_only, section, table
 
 MOST_NODES = 8_000
 """How many nodes are drawn: smaller ones would be thinner than a pixel until one zooms far in."""
@@ -63,6 +63,7 @@ def layout(served: Served, query: Query) -> html.Div:
                     html.H1("Where time goes"),
                     _links(query, "by", _WAY_WORDS, by),
                     _links(query, "measure", _MEASURE_WORDS, measure),
+                    *one_rank_only(served, query),
                 ],
                 className="verdict",
             ),

@@ -20,6 +20,7 @@ from .parts import (
     duration_column,
     filter_rows,
     name_column,
+    one_rank_only,
     rows_section,
     share_column,
     swatch_column,
@@ -68,7 +69,12 @@ def layout(served: Served, query: Query) -> html.Div:
     return html.Div(
         [
             html.Div(
-                [html.H1("What ran on the devices"), ways_to_group("kernels", query, WAYS, by)], className="verdict"
+                [
+                    html.H1("What ran on the devices"),
+                    ways_to_group("kernels", query, WAYS, by),
+                    *one_rank_only(served, query),
+                ],
+                className="verdict",
             ),
             rows_section(title, "kernel-grid", columns, frame, query, note=note),
         ],

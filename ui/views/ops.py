@@ -17,14 +17,7 @@ from ..open_recordings import OpenRecordings
 from ..scope import Query, chosen_rank, chosen_step
 from ..served import Served
 from ..wording import duration
-from .parts import (
-    count_column,
-    duration_column,
-    filter_rows,
-    name_column,
-    rows_section,
-    ways_to_group,
-)
+from .parts import count_column, duration_column, filter_rows, name_column, one_rank_only, rows_section, ways_to_group
 from .row_jump import Row, open_chosen_row
 
 WAYS = {"name": "name", "name+shape": "name and input shapes"}
@@ -63,7 +56,10 @@ def layout(served: Served, query: Query) -> html.Div:
     )
     return html.Div(
         [
-            html.Div([html.H1("What the ops cost"), ways_to_group("ops", query, WAYS, by)], className="verdict"),
+            html.Div(
+                [html.H1("What the ops cost"), ways_to_group("ops", query, WAYS, by), *one_rank_only(served, query)],
+                className="verdict",
+            ),
             rows_section(f"{len(frame):,} ops", "op-grid", columns, frame, query, note=note),
         ],
         className="page",

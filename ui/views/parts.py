@@ -13,7 +13,8 @@ from dash import Input, Output, State, dcc, html
 from ..addresses import address
 from ..colours import BAND_COLOURS
 from ..field_component import StallscopeField
-from ..scope import Query
+from ..scope import Query, chosen_rank
+from ..served import Served
 
 _GRID_THEME = (
     "themeQuartz.withParams({backgroundColor:'var(--ground)',foregroundColor:'var(--text)',"
@@ -68,13 +69,20 @@ def plain_records(frame: pd.DataFrame) -> list[dict[str, Any]]:
     return records(frame.astype(object).where(frame.notna(), None))
 
 
-def ways_to_group(view: str, query: Query, ways: Mapping[str, str], chosen: str) -> html.Nav:
-    """Links to the same view with its rows made by something else (``by`` in the address)."""
+def ways_to_group(view: str, query: Query, ways: Mapping[str, str], chosen: str, **kept: object) -> html.Nav:
+    """Links to the same view with its rows made by something else (``by`` in the address), ``kept`` as it is."""
     links = [
-        dcc.Link(words, href=address(view, query, by=by), className="chip chosen" if by == chosen else "chip")
+        dcc.Link(words, href=address(view, query, by=by, **kept), className="chip chosen" if by == chosen else "chip")
         for by, words in ways.items()
     ]
     return html.Nav([html.Span("by", className="dim"), *links], className="chips")
+
+
+def one_rank_only(served: Served, query: Query) -> list[html.Span]:
+    """For the head of a page that shows one rank: which it is, where the address names none of several."""
+    if len(served.recording.ranks) == 1 or served.rank_of(query.get("rank")) is not None:
+        return []
+    return [html.Span(f"rank {chosen_rank(served, query)}; choose another at the top", className="dim")]
 
 
 def swatch(code: str) -> html.Span:

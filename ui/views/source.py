@@ -17,7 +17,7 @@ from ..addresses import address
 from ..scope import Query, chosen_rank, chosen_step
 from ..served import Served
 from ..wording import duration, editor_address
-from .parts import records, section, table
+from .parts import one_rank_only, records, section, table
 
 _COSTS = ("host_ns", "device_ns", "stall_ns")
 _MOST_FILES = 200
@@ -31,10 +31,10 @@ def layout(served: Served, query: Query) -> html.Div:
     frame = _lines(served, rank, step)
     known = frame[frame["file"].notna()]
     words = f"What each line costs, rank {rank}" if len(served.recording.ranks) > 1 else "What each line costs"
-    head = html.Div(html.H1(words if step is None else f"{words}, step {step}"), className="verdict")
+    title = html.H1(words if step is None else f"{words}, step {step}")
+    head = html.Div([title, *one_rank_only(served, query)], className="verdict")
     if not len(known):
-        words = "The recording has no stacks, so no line is known. Record with stallscope, or with_stack=True."
-        return html.Div([head, section("No lines", html.P(words, className="note"))], className="page")
+        return html.Div([head, _no_lines(query)], className="page")
     files = known.groupby("file", sort=False, observed=True)[list(_COSTS)].sum(min_count=1).fillna(0)
     files = files.assign(cost=files.sum(axis=1)).sort_values("cost", ascending=False)
     asked = executing_lines(served.recording, rank).path(query.get("file", ""))
@@ -50,6 +50,20 @@ def layout(served: Served, query: Query) -> html.Div:
         ],
         className="page",
     )
+
+
+def _no_lines(query: Query) -> html.Section:
+    """What to do about it, and where the same is shown by op."""
+    words = (
+        "The recording has no stacks, so no line is known. Record with stallscope, or with torch.profiler and "
+        "with_stack=True, to see lines. Until then:"
+    )
+    links = [
+        dcc.Link("Stalls by op", href=address("stalls", query, by="op"), className="chip"),
+        dcc.Link("Time by call", href=address("hierarchy", query), className="chip"),
+        dcc.Link("Ops", href=address("ops", query), className="chip"),
+    ]
+    return section("No lines", html.P(words, className="note"), html.Div(links, className="chips"))
 
 
 def _lines(served: Served, rank: int, step: int | None) -> pd.DataFrame:

@@ -1,4 +1,4 @@
-"""Stalls: why the devices waited, by root cause and by line. A row opens the timeline at its longest stall."""
+"""Stalls: why the devices waited, by root cause and line, op or step. A row opens the timeline at its longest stall."""
 
 from __future__ import annotations
 
@@ -12,17 +12,28 @@ from dash import dcc, html
 from ...analysis.causes import CAUSES
 from ...analysis.slice_facts import longest_stall
 from ...analysis.stall_groups import By, stall_groups
+from ...analysis.stalls_by_work import Work, stalls_by_work
 from ...analysis.timeline import memoized
 from ..addresses import address
 from ..open_recordings import OpenRecordings
 from ..scope import Query, chosen_ranks, chosen_step
 from ..served import Served
 from ..timeline_meta import device_label
-from ..wording import duration, place, share
-from .parts import count_column, duration_column, grid, section, share_column, swatch, table
+from ..wording import ABSENT, duration, place, share
+from .parts import (
+    count_column,
+    duration_column,
+    grid,
+    name_column,
+    section,
+    share_column,
+    swatch,
+    table,
+    ways_to_group,
+)
 from .row_jump import Row, open_chosen_row
 
-_COLUMNS: Sequence[dict[str, Any]] = (
+_FIRST: Sequence[dict[str, Any]] = (
     {"field": "rank", "headerName": "rank", "width": 75},
     {"field": "device", "headerName": "device", "width": 125},
     {"field": "state_words", "headerName": "state", "width": 125},
@@ -31,31 +42,54 @@ _COLUMNS: Sequence[dict[str, Any]] = (
     share_column("stall_frac", "of state"),
     count_column("count", "times"),
     duration_column("longest_ns", "longest"),
-    {"field": "place", "headerName": "line", "flex": 1, "minWidth": 240, "cellClass": "mono", "tooltipField": "place"},
 )
+_LAST: dict[str, Sequence[dict[str, Any]]] = {
+    "line": (name_column("place", "line", flex=1, minWidth=240),),
+    "op": (name_column("op", "op", flex=3, minWidth=160), name_column("within", "within", flex=2, minWidth=120)),
+    "step": (count_column("step", "step", flex=1, minWidth=80),),
+}
+_WAYS = {"line": "line", "op": "op", "step": "step"}
+_NOTES = {
+    "line": "“in f (file:line)” is the line of the function’s def: the recording does not say which line of it ran.",
+    "op": "The op whose device work ended the stall, as its launch came late, and the annotation that it stands in.",
+    "step": "",
+}
+_NO_LINE = "The recording has no stacks, so no line is known: these are the ops whose device work came late."
 
+_MOST_ROWS = 2_000
+"""How many rows the table has, the most time first."""
 
 _OWN = "overhead"
 """The root cause of the recorder's own pauses."""
 
 
 def layout(served: Served, query: Query) -> html.Div:
-    """The page for an address; ``rank``, ``step`` and ``cause`` limit it."""
+    """The page for an address; ``rank``, ``step`` and ``cause`` limit it, ``by`` says what is added up.
+
+    That is lines where the recording knows some, else ops.
+    """
     ranks, step = chosen_ranks(served, query), chosen_step(served, query)
     cause = query.get("cause") if query.get("cause") in CAUSES else None
-    rows = _line_rows(_groups(served, "line", ranks, step), cause)
+    by, note = query.get("by", ""), ""
+    if by not in _WAYS:
+        lines = _groups(served, "line", ranks, step)
+        by = "op" if len(lines) and lines["file"].isna().all() else "line"
+        note = _NO_LINE if by == "op" else ""
+    frame = _groups(served, "line", ranks, step) if by == "line" else _by_work(served, by, ranks, step)
+    rows = _rows(frame, cause)
     chosen = [html.Span([swatch(cause), ": ", CAUSES[cause], " "])] if cause else []
-    every = [dcc.Link("all causes", href=address("stalls", query), className="chip")] if cause else []
+    every = (
+        [dcc.Link("all causes", href=address("stalls", query, by=query.get("by")), className="chip")] if cause else []
+    )
     return html.Div(
         [
             html.Div(html.H1("Why the devices waited"), className="verdict"),
             html.Div([_causes(served, query, ranks, step)], className="columns one"),
             section(
-                "By root cause and line",
-                html.Div([*chosen, *every], className="chips"),
-                grid("stall-grid", _COLUMNS, rows, height="calc(100vh - 480px)"),
-                note="Choose a row to open its longest stall on the timeline. “in f (file:line)” is the line of the "
-                "function’s def: the recording does not say which line of it ran.",
+                f"By root cause and {by}",
+                html.Div([*chosen, *every, ways_to_group("stalls", query, _WAYS, by, cause=cause)], className="chips"),
+                grid("stall-grid", [*_FIRST, *_LAST[by]], rows, height="max(200px, calc(100vh - 510px))"),
+                note=f"Choose a row to open its longest stall on the timeline. {note or _NOTES[by]}",
             ),
         ],
         className="page",
@@ -68,6 +102,8 @@ def register(app: dash.Dash, recordings: OpenRecordings) -> None:
 
 
 def _longest(served: Served, query: Query, row: Row) -> int | None:
+    if row.get("longest") is not None:
+        return int(row["longest"])
     return longest_stall(
         served.recording,
         int(row["rank"]),
@@ -87,6 +123,12 @@ def _groups(served: Served, by: By, ranks: tuple[int, ...], step: int | None) ->
     return frame[frame["rank"].isin(ranks)]
 
 
+def _by_work(served: Served, by: str, ranks: tuple[int, ...], step: int | None) -> pd.DataFrame:
+    work: Work = "op" if by == "op" else "step"
+    with served.lock:
+        return stalls_by_work(served.recording, by=work, ranks=ranks, step=step)
+
+
 def _causes(served: Served, query: Query, ranks: tuple[int, ...], step: int | None) -> html.Section:
     frame = _groups(served, "root_cause", ranks, step)
     if not len(frame):
@@ -97,7 +139,9 @@ def _causes(served: Served, query: Query, ranks: tuple[int, ...], step: int | No
     whole = int(sums["dur"].sum()) - own
     rows = [
         [
-            dcc.Link(swatch(row["root_cause"]), href=address("stalls", query, cause=row["root_cause"])),
+            dcc.Link(
+                swatch(row["root_cause"]), href=address("stalls", query, cause=row["root_cause"], by=query.get("by"))
+            ),
             "exposed copy" if row["state"] == "data_movement" else "stall",
             duration(row["dur"]),
             "" if row["root_cause"] == _OWN else _bar(row["dur"] / max(whole, 1)),
@@ -139,7 +183,7 @@ def _bar(frac: float) -> html.Div:
     return html.Div(html.Div(style={"width": f"{100 * frac:.1f}%"}), className="bar")
 
 
-def _line_rows(frame: pd.DataFrame, cause: str | None) -> list[dict[str, Any]]:
+def _rows(frame: pd.DataFrame, cause: str | None) -> list[dict[str, Any]]:
     frame = _shares_of_the_rest(frame)
     if cause is not None:
         frame = frame[frame["root_cause"] == cause]
@@ -155,9 +199,22 @@ def _line_rows(frame: pd.DataFrame, cause: str | None) -> list[dict[str, Any]]:
             "stall_frac": row["stall_frac"],
             "count": row["count"],
             "longest_ns": row["longest_ns"],
-            "file": "" if pd.isna(row["file"]) else row["file"],
-            "line": 0 if pd.isna(row["line"]) else int(row["line"]),
-            "place": place(row["file"], row["line"], row["function"], row["line_source"]),
         }
-        for row in _own_pauses_last(frame).to_dict("records")
+        | (_line_cells(row) if "file" in row else _work_cells(row))
+        for row in _own_pauses_last(frame).head(_MOST_ROWS).to_dict("records")
     ]
+
+
+def _line_cells(row: dict[Any, Any]) -> dict[str, Any]:
+    return {
+        "file": "" if pd.isna(row["file"]) else row["file"],
+        "line": 0 if pd.isna(row["line"]) else int(row["line"]),
+        "place": place(row["file"], row["line"], row["function"], row["line_source"]),
+    }
+
+
+def _work_cells(row: dict[Any, Any]) -> dict[str, Any]:
+    longest = {"longest": int(row["longest"])}
+    if "op" in row:
+        return longest | {"op": row["op"] or ABSENT, "within": row["within"] or ABSENT}
+    return longest | {"step": None if pd.isna(row["step"]) else int(row["step"])}
