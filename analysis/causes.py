@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +16,7 @@ import numpy.typing as npt
 from . import intervals as iv
 from .containers import containers
 from .nesting import above, nearest
+from .refills import waits_to_give_back
 from .timeline import CATEGORY_CODE, DATA_MOVEMENT, Ints, Timeline
 
 CAUSES: dict[str, str] = {
@@ -121,10 +123,12 @@ class HostCauses:
     Attributes:
         cause: Per row of the timeline a code of ``CAUSE_NAMES``; -1 where the slice says nothing about it.
         context: Per row the slice that its cause was handed down from (itself where it is one), -1 without context.
+        blocking: Whether the row is a call that returned only once the copy that it launched was through.
     """
 
     cause: Codes
     context: Ints
+    blocking: npt.NDArray[np.bool_]
 
 
 def host_causes(t: Timeline) -> HostCauses:
@@ -137,7 +141,20 @@ def host_causes(t: Timeline) -> HostCauses:
     reading = _nearest_reading_back(t, container)
     plain = np.isin(cause, [CAUSE_CODE[name] for name in ("dispatch", "launch")])
     cause[plain & (reading >= 0)] = CAUSE_CODE["synchronization"]
-    return HostCauses(cause, context)
+    blocking = np.zeros(len(t), dtype=np.bool_)
+    blocking[blocking_copies(t, t.device_rows)] = True
+    return HostCauses(cause, context, blocking)
+
+
+def blocking_copies(t: Timeline, rows: npt.NDArray[np.integer[Any]]) -> Ints:
+    """Of the calls that launched operations of a device, those that returned only once their copy was through.
+
+    A copy from or to pageable memory holds its call in that way.
+    """
+    copies = rows[(t.state[rows] == DATA_MOVEMENT) & (t.launch[rows] >= 0)]
+    calls = t.launch[copies].astype(np.int64)
+    result: Ints = calls[t.end[calls] >= t.end[copies]]
+    return result
 
 
 def _own_causes(t: Timeline, container: Ints) -> Codes:
@@ -159,6 +176,7 @@ def _own_causes(t: Timeline, container: Ints) -> Codes:
     blocking = (own == CAUSE_CODE["dispatch"]) & (t.category == CATEGORY_CODE["collective"])
     own[blocking & (t.end - t.ts >= BLOCKING_COLLECTIVE_NS)] = CAUSE_CODE["wait_for_peer"]
     own[_first_use_calls(t)] = CAUSE_CODE["compile"]
+    own[waits_to_give_back(t)] = CAUSE_CODE["allocation"]
     # torch copies a fallback's inputs with aten::_to_cpu; the op around it computes on the CPU.
     copies = np.flatnonzero(own == CAUSE_CODE["cpu_fallback"])
     around = container[copies]

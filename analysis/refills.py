@@ -1,7 +1,8 @@
 """Memory that was given back to the driver and had to be asked for again: which call gave it back.
 
 An allocator that keeps what it has would not have had to ask. So a call that takes memory from the driver belongs to
-the latest call before it that gave memory back and has not been made up for, while there is one.
+the latest call before it that gave memory back and has not been made up for, while there is one. Before memory may go
+back, the device has to be through with it: the wait right in front of such a call is a part of giving back.
 """
 
 from __future__ import annotations
@@ -29,6 +30,21 @@ def gave_back(t: Timeline) -> Ints:
             missing.append(row)
         elif kind > 0 and missing:
             result[row] = missing.pop()
+    return result
+
+
+def waits_to_give_back(t: Timeline) -> Ints:
+    """Rows of the waits right before a call that gives memory back: the thread's next slice, in the same one."""
+    rows = np.flatnonzero(t.is_category("synchronization") & t.is_on(t.threads))
+    frees = np.array([*(_kind(name) < 0 for name in t.names), False], dtype=np.bool_)
+    following = np.full(len(rows), -1, dtype=np.int64)
+    for track in np.unique(t.track[rows]).tolist():
+        place, mine = t.rows_of_track(track), np.flatnonzero(t.track[rows] == track)
+        after = place.start + np.searchsorted(t.ts[place], t.end[rows[mine]], side="left")
+        following[mine] = np.where(after < place.stop, after, -1)
+    rows, following = rows[following >= 0], following[following >= 0]
+    found = t.is_category("allocation")[following] & frees[t.name[following]]
+    result: Ints = rows[found & (t.parent[rows] == t.parent[following])]
     return result
 
 

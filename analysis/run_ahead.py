@@ -17,10 +17,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from . import intervals as iv
-from .causes import CAUSE_CODE, Codes
+from .causes import CAUSE_CODE, Codes, blocking_copies
 from .device_activity import DeviceActivity, RankActivity
 from .host_activity import Pieces
-from .timeline import DATA_MOVEMENT, Ints, Timeline
+from .timeline import Ints, Timeline
 
 WAIT, HIDDEN, FULL = range(3)
 
@@ -78,13 +78,18 @@ def debts(activity: RankActivity, device: DeviceActivity) -> Debts:
     t, cause = activity.timeline, activity.causes.cause
     waits = _waits(t, device)
     waited = iv.covered(device.busy, t.ts[waits], t.end[waits])
+    # A copy that holds its call and nothing else on the device is lost time of its own, and takes no head start.
+    alone = iv.covered(device.exposed_movement, t.ts[waits], t.end[waits])
+    waited -= np.where(activity.causes.blocking[waits], alone, 0)
     keep = waited > LEAST_WAIT_NS
     waits, waited = waits[keep], waited[keep]
-    wait_cause = np.where(activity.causes.context[waits] >= 0, cause[waits], np.int8(CAUSE_CODE["synchronization"]))
+    part_of_more = (activity.causes.context[waits] >= 0) | (cause[waits] == CAUSE_CODE["allocation"])
+    wait_cause = np.where(part_of_more, cause[waits], np.int8(CAUSE_CODE["synchronization"]))
     parts = [
         (WAIT, wait_cause, waited, waits, t.ts[waits], t.end[waits]),
         _hidden_contexts(activity, device, waits, waited),
         _hidden_python(activity, device),
+        _hidden_allocation(activity, device),
         _full_queues(t, device, waits),
     ]
     kind = np.concatenate([np.full(len(part[2]), part[0], dtype=np.int8) for part in parts])
@@ -105,10 +110,7 @@ def _waits(t: Timeline, device: DeviceActivity) -> Ints:
     """Rows of the calls that returned only when the device had finished something."""
     on_host = np.isin(t.track, t.threads)
     waiting = t.is_category("synchronization") & on_host
-    copies = device.rows[(t.state[device.rows] == DATA_MOVEMENT) & (t.launch[device.rows] >= 0)]
-    calls = t.launch[copies]
-    # A copy from or to pageable memory holds its call until the copy is through.
-    waiting[calls[t.end[calls] >= t.end[copies]]] = True
+    waiting[blocking_copies(t, device.rows)] = True
     return np.flatnonzero(waiting)
 
 
@@ -123,6 +125,16 @@ def _hidden_contexts(activity: RankActivity, device: DeviceActivity, waits: Ints
     hidden = iv.covered(device.busy, t.ts[rows], t.end[rows]) - inside[rows]
     rows, hidden = rows[hidden > 0], hidden[hidden > 0]
     return HIDDEN, activity.causes.cause[rows], hidden, rows, t.ts[rows], t.end[rows]
+
+
+def _hidden_allocation(activity: RankActivity, device: DeviceActivity) -> _Part:
+    """Calls that take memory from the driver or give it back, where they lasted while the device was busy."""
+    t, causes = activity.timeline, activity.causes
+    own = (causes.cause == CAUSE_CODE["allocation"]) & (causes.context < 0) & t.is_category("allocation")
+    rows = np.flatnonzero(own & t.is_on([*activity.host.threads.training, activity.host.threads.main]))
+    hidden = iv.covered(device.busy, t.ts[rows], t.end[rows])
+    rows, hidden = rows[hidden > LEAST_WAIT_NS], hidden[hidden > LEAST_WAIT_NS]
+    return HIDDEN, causes.cause[rows], hidden, rows, t.ts[rows], t.end[rows]
 
 
 def _hidden_python(activity: RankActivity, device: DeviceActivity) -> _Part:
@@ -196,7 +208,8 @@ class _Ledger:
         if kind == FULL:
             self._open.clear()
         elif kind == WAIT:
-            self._open = [debt for debt in self._open if self._kind[debt[0]] == WAIT]
+            kept = self._cause[number]
+            self._open = [debt for debt in self._open if self._kind[debt[0]] == WAIT or self._cause[debt[0]] == kept]
         if self._amount[number] > 0:
             self._open.append([number, self._amount[number]])
         beyond = sum(left for _, left in self._open) - self._most[number] if kind == WAIT else 0
@@ -225,8 +238,8 @@ class _Ledger:
                     place -= 1
 
     def _pays(self, number: int, own: int) -> bool:
-        """Whether a debt pays for time with the cause ``own``: of two delays of the host neither excuses the other."""
-        return own < 0 or (self._kind[number] == WAIT and self._cause[number] != own)
+        """Whether a debt pays for time with the cause ``own``: nothing excuses more of the same."""
+        return own < 0 or self._cause[number] != own
 
     def pieces(self, length: int) -> Pieces:
         """Who paid for each ns of ``[0, length)``."""

@@ -246,6 +246,9 @@ def _walk(activity: RankActivity, gaps: Gaps, number: Ints, thread: int, until: 
     unrecorded = np.where(long, _unrecorded_cause(activity, thread), CAUSE_CODE["dispatch"])
     cause = np.where(host < 0, unrecorded, np.append(activity.causes.cause, -1)[host])
     cause = np.where(cause < 0, CAUSE_CODE["unknown"], cause)
+    # What is left of a call after the copy that held it is the return from a wait.
+    returns = np.append(activity.causes.blocking, False)[host] & (cause == CAUSE_CODE["launch"])
+    cause = np.where(returns, CAUSE_CODE["synchronization"], cause)
     reason = np.where((host < 0) & (cause == CAUSE_CODE["unknown"]), NO_HOST, NO_REASON)
     gap = number[owner]
     return _spells(starts, ends, cause=cause, host=host, gap=gap, whole=whole, op=gaps.op[gap], reason=reason)

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 _CASES = 3
 _FEW_STEPS = 4
 _TYPICAL_FRAC = 0.25
+_OWN_FRAC = 0.25
 
 
 def stall_candidates(recording: Recording, scope: Scope) -> list[Candidate]:
@@ -45,6 +46,8 @@ def stall_candidates(recording: Recording, scope: Scope) -> list[Candidate]:
         mine = rows.take(slice(start, end))  # views: there may be a thousand groups
         if name in ALL_OVER and not _recurs(mine, scope):
             continue
+        if mine.dur[~second[start:end]].sum() < _OWN_FRAC * mine.dur.sum():
+            continue  # the finding about the first cause says that most would also be gone without this one
         place = _place(places, int(line[start]), int(source[start]))
         text, dur = _evidence(t, scope, name, mine, second[start:end]), int(mine.dur.sum())
         result.append(Candidate(scope, name, "", dur, text, _cases(t, mine), _confidence(mine), *place))

@@ -29,7 +29,7 @@ from .timeline import DATA_MOVEMENT, STALL, Ints, Timeline, memoized
 if TYPE_CHECKING:
     from ..profiler.recording.reader import Recording
 
-ANALYSIS_VERSION = 3
+ANALYSIS_VERSION = 4
 """Raised when the same recording would give other rows: kept with every row, and part of the key of cached ones."""
 
 CONFIDENCE = ("low", "medium", "high")
@@ -250,10 +250,11 @@ def _rows(
     second = (payer >= 0) & ~generic
     context = np.append(activity.causes.context, -1)[host]
     own = np.where(context >= 0, context, host)
-    given_back = np.append(gave_back(activity.timeline), -1)[own]
-    own = np.where((cause == CAUSE_CODE["allocation"]) & (given_back >= 0), given_back, own)
+    given_back = np.append(gave_back(activity.timeline), -1)
+    own = _made_up_for(own, cause, given_back)
     debt = np.where(payer >= 0, payer, len(owed))
-    owes, owing_row = np.append(owed.cause, -1)[debt], np.append(owed.row, -1)[debt]
+    owes = np.append(owed.cause, -1)[debt]
+    owing_row = _made_up_for(np.append(owed.row, -1)[debt], owes, given_back)
     owing_ts, owing_end = np.append(owed.ts, 0)[debt], np.append(owed.end, 0)[debt]
     root = np.where(paid, owes, cause).astype(np.int8)
     guess = (cause == CAUSE_CODE["unknown"]) | (spells.reason == HELD_LONG)
@@ -278,6 +279,12 @@ def _rows(
         confidence=certain.astype(np.int8),
         reason=spells.reason,
     )
+
+
+def _made_up_for(rows: Ints, cause: Codes, given_back: Ints) -> Ints:
+    """The slices behind a cause; for a call that asks for memory the one that gave it back."""
+    earlier = given_back[rows]
+    return np.where((cause == CAUSE_CODE["allocation"]) & (earlier >= 0), earlier, rows)
 
 
 def _cut_at_steps(recording: Recording, activity: RankActivity, device: DeviceActivity, rows: StallRows) -> StallRows:

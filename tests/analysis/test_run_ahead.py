@@ -33,6 +33,7 @@ def per_ns(owed: Debts, positions: list[int], length: int, own: list[int] | None
 
 def test_newest_first_waits_add_up_and_full_queues_settle() -> None:
     owed = ledger((WAIT, 4), (HIDDEN, 2), (WAIT, 3), (FULL, 0), (HIDDEN, 1))
+    owed = replace(owed, cause=np.arange(5, dtype=np.int8))
     assert per_ns(owed, [1, 2, 6, 10, 11], 14) == [-1, 0, 1, 1, 0, 0, 2, 2, 2, 0, -1, 4, -1, -1]
 
 
@@ -41,8 +42,13 @@ def test_a_debt_does_not_pay_for_time_of_its_own_cause() -> None:
     assert per_ns(owed, [0, 0], 6, [5, 5, -1, 3, 3, -1]) == [0, 0, 1, 1, 1, 1]
 
 
-def test_hidden_work_does_not_pay_for_time_with_a_cause() -> None:
-    assert per_ns(ledger((HIDDEN, 4)), [0], 4, [5, -1, 5, -1]) == [-1, 0, -1, 0]
+def test_hidden_work_pays_for_time_with_another_cause_and_not_for_more_of_its_own() -> None:
+    assert per_ns(ledger((HIDDEN, 3)), [0], 5, [5, 0, -1, 0, 5]) == [0, -1, 0, -1, 0]
+
+
+def test_a_wait_settles_hidden_work_of_other_causes_only() -> None:
+    owed = replace(ledger((HIDDEN, 2), (HIDDEN, 2), (WAIT, 1)), cause=np.array([3, 5, 5], dtype=np.int8))
+    assert per_ns(owed, [0, 0, 0], 4) == [2, 1, 1, -1]
 
 
 def test_waits_owe_no_more_than_a_queue_holds() -> None:
@@ -55,6 +61,7 @@ def test_waits_owe_no_more_than_a_queue_holds() -> None:
     st.integers(0, 25),
 )
 def test_against_a_twin_that_pays_ns_by_ns(events: list[tuple[int, int, int]], length: int) -> None:
+    """Every event has a cause of its own."""
     events = sorted(events, key=lambda event: event[2])
     events = [(kind, 0 if kind == FULL else amount, min(at, length)) for kind, amount, at in events]
     expected, stack = [], []
@@ -73,6 +80,7 @@ def test_against_a_twin_that_pays_ns_by_ns(events: list[tuple[int, int, int]], l
         if stack:
             stack[-1][1] -= 1
     owed = ledger(*[(kind, amount) for kind, amount, _ in events]) if events else ledger((WAIT, 0))
+    owed = replace(owed, cause=np.arange(len(owed), dtype=np.int8))
     positions = [at for _, _, at in events] if events else [0]
     assert per_ns(owed, positions, length) == expected
 
@@ -128,4 +136,5 @@ def test_a_copy_that_holds_its_call_is_a_wait() -> None:
     main, gpu = busy(trace, 1000 * US)
     copy = {"name": "Memcpy DtoH (Device -> Pageable)", "category": "memcpy", "call_name": "cudaMemcpyAsync"}
     trace.launched(main, gpu, call=(100 * US, 1000 * US), work=(1010 * US, 50 * US), **copy)
-    assert described(trace) == [(WAIT, "synchronization", 950)]
+    # The last 50 are the copy alone: the device's own loss.
+    assert described(trace) == [(WAIT, "synchronization", 900)]

@@ -1,0 +1,148 @@
+"""Who lost the head start that would have hidden a delay: hand-made timelines, exact in microseconds."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pandas as pd
+
+from tests.analysis.test_stalls import US, Scene
+
+FREE, TAKE, WAIT = "cudaFree", "cudaMalloc", "cudaDeviceSynchronize"
+TO_DEVICE = {"name": "Memcpy HtoD (Pageable -> Device)", "category": "memcpy", "call_name": "cudaMemcpyAsync"}
+
+
+LAUNCHED = [("launch", "launch", "", 5), ("dispatch", "dispatch", "", 5)]
+
+
+def owed(scene: Scene) -> list[tuple[str, str, str, int]]:
+    """Cause, root cause, second cause and length of each row."""
+    frame = scene.rows()
+    causes = frame[["cause", "root_cause", "co_cause"]].fillna("").to_numpy().tolist()
+    return [(*names, int(dur) // US) for names, dur in zip(causes, frame["dur"], strict=True)]
+
+
+def total(rows: list[tuple[str, str, str, int]], place: int) -> dict[str, int]:
+    sums: dict[str, int] = {}
+    for row in rows:
+        sums[row[place]] = sums.get(row[place], 0) + row[3]
+    return sums
+
+
+def test_memory_that_is_asked_for_behind_a_busy_device_takes_head_start() -> None:
+    scene = Scene()
+    scene.kernel(0, 10, 300)
+    scene.host(TAKE, "allocation", 100, 200)
+    scene.host("aten::mm", "op", 300, 260)
+    scene.kernel(560, 570)
+    # 310 to 570 is idle, and 200 of it would have been hidden, had the call not held the host up.
+    assert owed(scene) == [("dispatch", "allocation", "", 200), ("dispatch", "dispatch", "", 50), *LAUNCHED]
+
+
+def test_a_wait_right_before_memory_goes_back_is_a_part_of_giving_back() -> None:
+    scene = Scene()
+    scene.kernel(0, 10, 1000)
+    wait = scene.host(WAIT, "synchronization", 500, 515)
+    scene.host(FREE, "allocation", 1016, 284)
+    scene.host("aten::mm", "op", 1300, 100)
+    scene.kernel(1400, 1410)
+    # What the wait took is not used up by the call that it was for: all 110 after that are owed by it.
+    rows = owed(scene)
+    assert total(rows, 1) == {"allocation": 400}
+    assert {row[2] for row in rows} == {""}
+    frame = scene.rows()
+    assert set(frame.loc[frame["cause"] == "dispatch", "root_slice_id"]) == {wait}
+
+
+def test_a_wait_that_is_not_followed_at_once_is_a_wait() -> None:
+    for between in ("op", "python"):
+        scene = Scene()
+        scene.kernel(0, 10, 1000)
+        scene.host(WAIT, "synchronization", 500, 515)
+        scene.host("aten::empty", between, 1016, 200)
+        scene.host(FREE, "allocation", 1020, 100)
+        scene.kernel(1230, 1240)
+        rows = owed(scene)
+        assert ("allocation", "allocation", "synchronization", 100) in rows
+        assert total(rows, 1) == {"allocation": 100, "synchronization": 130}
+
+
+def test_memory_asked_for_again_is_owed_by_the_call_that_gave_it_back() -> None:
+    scene = Scene()
+    scene.kernel(0, 10, 500)
+    given_back = scene.host(FREE, "allocation", 20, 10)
+    scene.host(TAKE, "allocation", 100, 300)
+    scene.host("aten::mm", "op", 400, 200)
+    scene.kernel(600, 610)
+    frame = scene.rows()
+    assert set(frame["root_cause"]) == {"allocation"}
+    assert set(frame["root_slice_id"]) == {given_back}
+
+
+def fallback(scene: Scene, ts: int, *, dur: int = 400) -> None:
+    scene.host("aten::cumsum", "op", ts, dur)
+    scene.host("aten::_to_cpu", "fallback", ts + 1, dur - 2)
+
+
+def gaps_after_a_hidden_fallback_and_a_wait(*, of_its_own: bool) -> dict[str, int]:
+    scene = Scene()
+    scene.kernel(0, 10, 1000)
+    fallback(scene, 100)
+    if of_its_own:
+        fallback(scene, 899, dur=113)
+    scene.host(WAIT, "synchronization", 910, 101)
+    scene.host("aten::mm", "op", 1012, 438)
+    scene.kernel(1450, 1460)
+    return total(owed(scene), 1)
+
+
+def test_a_wait_settles_what_was_hidden_before_it() -> None:
+    # With the fallback or without, the host would have waited there until 1010.
+    roots = gaps_after_a_hidden_fallback_and_a_wait(of_its_own=False)
+    assert roots == {"synchronization": 100, "dispatch": 345, "launch": 5}
+
+
+def test_a_wait_does_not_settle_what_the_same_cause_hid() -> None:
+    # Without fallbacks there is no such wait: what the first one hid would have come back, 400 and more.
+    assert gaps_after_a_hidden_fallback_and_a_wait(of_its_own=True) == {"cpu_fallback": 450}
+
+
+def test_of_two_delays_of_the_host_the_earlier_is_the_second_cause_as_far_as_it_was_hidden() -> None:
+    scene = Scene()
+    scene.kernel(0, 10, 500)
+    fallback(scene, 50, dur=300)
+    scene.host("aten::mm", "op", 400, 50)
+    scene.host("aten::mm", "op", 1450, 50)
+    scene.kernel(1500, 1510)
+    # Python from 450 to 1450, 60 of it hidden. Without the fallback the host would have been 300 earlier: as much of
+    # the gap is gone without either; what follows is owed by what was hidden last.
+    rows = owed(scene)
+    assert ("python", "python", "cpu_fallback", 300) in rows
+    assert ("python", "python", "", 640) in rows
+    assert total(rows, 1) == {"python": 1000}
+
+
+def test_a_copy_that_holds_its_call_and_the_device_takes_no_head_start() -> None:
+    scene = Scene()
+    scene.kernel(0, 10, 100)
+    scene.kernel(60, 110, 300, call_dur=450, **TO_DEVICE)
+    scene.host("aten::mm", "op", 510, 90)
+    scene.kernel(600, 610)
+    # Its call waited for 50 of the kernel, and then for the copy alone, which is lost time of its own.
+    rows = owed(scene)
+    assert ("copy", "copy", "", 300) in rows
+    assert total(rows, 1) == {"copy": 300, "synchronization": 105, "dispatch": 90, "launch": 5}
+
+
+def test_what_is_left_of_a_call_after_the_copy_that_held_it_is_the_return_from_a_wait() -> None:
+    scene = Scene()
+    scene.kernel(0, 10, 100)
+    scene.kernel(120, 130, 300, call_dur=400, **TO_DEVICE)
+    scene.kernel(520, 530)
+    returned: Any = scene.rows().query("ts == 430_000").iloc[0]
+    assert (returned["cause"], returned["root_cause"], returned["dur"]) == (
+        "synchronization",
+        "synchronization",
+        90_000,
+    )
+    assert pd.isna(returned["co_cause"])
