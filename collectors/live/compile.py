@@ -13,7 +13,7 @@ from collections import deque
 from typing import Any
 
 from ...profiler.recording.captured_rows import OpenSlice
-from ...profiler.recording.collector import CaptureContext, StepEnd
+from ...profiler.recording.collector import CaptureContext
 
 METRICS = (
     "co_name", "co_filename", "co_firstlineno", "cache_size", "guard_count", "graph_op_count", "graph_node_count",
@@ -72,13 +72,8 @@ class CompileCollector:
                 continue  # torch._dynamo.reset() has removed it
         self._write()
 
-    def on_step(self, _step: StepEnd) -> None:
-        """Writes what was compiled in the step."""
-        if self._ended:
-            self._write()
-
     def on_tick(self) -> None:
-        """Writes what was compiled between steps, and counters that have changed."""
+        """Writes what has been compiled, and counters that have changed."""
         self._write()
 
     def _compile_begins(self, arguments: Any = None) -> None:

@@ -35,8 +35,8 @@ class FirstUse:
         from torch.utils.data import dataloader
 
         self._hook = register_module_forward_pre_hook(self._module_called)
-        self._patches.around(torch.autograd, "backward", self._used, _nothing)
-        self._patches.around(dataloader._BaseDataLoaderIter, "__next__", self._used, _nothing)
+        self._patches.around(torch.autograd, "backward", self._used)
+        self._patches.around(dataloader._BaseDataLoaderIter, "__next__", self._used)
 
     def _module_called(self, _module: Any, _inputs: Any) -> None:
         self._found()
@@ -52,7 +52,3 @@ class FirstUse:
             self._hook.remove()
             self._hook = None
         self._patches.remove()
-
-
-def _nothing(_token: Any, _result: Any, _error: BaseException | None) -> None:
-    return None

@@ -31,26 +31,29 @@ class Patches:
         self._installed = True
         self._undo: list[tuple[Any, str, Any, Any]] = []
 
-    def around(self, owner: Any, name: str, before: Before, after: After) -> bool:
+    def around(self, owner: Any, name: str, before: Before | None = None, after: After | None = None) -> bool:
         """Wraps ``owner.name``; False where there is no such function.
 
         Args:
             owner: A module or a class.
             name: The function's name in it.
-            before: Called with (args, kwargs); what it returns goes to ``after``. None: this call is of no interest.
+            before: Called with (args, kwargs); what it returns goes to ``after``, and None says that this call is of no
+                interest. Without it all calls are, and ``after`` gets True.
             after: Called with (what ``before`` returned, the result, the exception).
         """
         original = owner.__dict__.get(name)
         if original is None or not callable(original):
             return False
         context = self._context
-        enter = context.guarded(self._collector, before)
-        leave = context.guarded(self._collector, after)
+        enter = context.guarded(self._collector, before) if before else None
+        leave = context.guarded(self._collector, after) if after else None
 
         @functools.wraps(original)
         def wrapper(*arguments: Any, **named: Any) -> Any:
-            token = enter(arguments, named) if self._installed and context.active else None
-            if token is None:
+            token: Any = None
+            if self._installed and context.active:
+                token = enter(arguments, named) if enter is not None else True
+            if token is None or leave is None:
                 return original(*arguments, **named)
             error: BaseException | None = None
             result: Any = None

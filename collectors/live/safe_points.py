@@ -57,7 +57,7 @@ class SafePoints:
         around = self._patches.around
         for name in ("backward", "grad"):
             around(torch.autograd, name, self._enters_backward, self._leaves_backward)
-        around(dataloader._BaseDataLoaderIter, "__next__", self._fetches, _nothing)
+        around(dataloader._BaseDataLoaderIter, "__next__", self._fetches)
 
     def session_begins(self) -> None:
         """A session of ours runs: ranges that begin from now on hold on to it.
@@ -71,7 +71,7 @@ class SafePoints:
 
         self._watches_ranges = True
         for name, after in (("__enter__", self._entered_range), ("__exit__", self._left_range)):
-            self._patches.around(torch.autograd.profiler.record_function, name, _yes, after)
+            self._patches.around(torch.autograd.profiler.record_function, name, after=after)
 
     def session_ends(self) -> None:
         """It runs no more; repeatable."""
@@ -115,14 +115,6 @@ class SafePoints:
 
     def _fetches(self, _arguments: tuple[Any, ...], _named: dict[str, Any]) -> None:
         self._reached()
-
-
-def _yes(_arguments: tuple[Any, ...], _named: dict[str, Any]) -> bool:
-    return True
-
-
-def _nothing(_token: Any, _result: Any, _error: BaseException | None) -> None:
-    return None
 
 
 def _is_safe(frame: FrameType | None) -> bool:

@@ -62,6 +62,10 @@ class SegmentSize:
             return False
         return bool(self._step_bytes * self.steps / self._event_bytes >= self._most_events)
 
+    def settles(self) -> bool:
+        """Whether memory is still looked at as each step ends."""
+        return self._step_bytes is None and self.steps < SETTLING_STEPS
+
     def was(self, trace_bytes: int) -> None:
         """The segment's JSON has this many bytes."""
         if self.steps:

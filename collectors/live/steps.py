@@ -7,6 +7,7 @@ whose end is the end of a step. Gradient accumulation shows in ``micro_steps``: 
 
 from __future__ import annotations
 
+from collections import deque
 from typing import Any
 
 from ...profiler.recording.collector import CaptureContext, StepEnd
@@ -23,7 +24,7 @@ class StepsCollector:
     def __init__(self) -> None:
         self._hook: Any = None
         self._patches: Patches | None = None
-        self._backward_passes = 0
+        self._backward_at: deque[int] = deque()
         self._turn: list[int] = []
         self._last_of_turn: int | None = None
         self._prepared = False
@@ -39,7 +40,7 @@ class StepsCollector:
 
         self._context = context
         self._patches = Patches(context, self.name)
-        self._patches.around(torch.autograd, "backward", self._count_backward, _nothing)
+        self._patches.around(torch.autograd, "backward", self._count_backward)
         range_name = context.settings["step_by"]
         if range_name is None:
             from torch.optim.optimizer import register_optimizer_step_post_hook
@@ -57,7 +58,7 @@ class StepsCollector:
             self._patches.remove()
 
     def _count_backward(self, _arguments: tuple[Any, ...], _named: dict[str, Any]) -> None:
-        self._backward_passes += 1
+        self._backward_at.append(self._context.rows.now())
 
     def _optimizer_stepped(self, optimizer: Any, *_arguments: Any) -> None:
         """Several optimizers take turns; the last one of the turn before ends the step."""
@@ -77,6 +78,10 @@ class StepsCollector:
     def _range_ended(self, _token: Any, _result: Any, _error: BaseException | None) -> None:
         self._context.mark_step("annotation")
 
+    def wants_next_step(self) -> bool:
+        """Until the program is prepared: whether a step has compiled is known only at its end."""
+        return not self._prepared
+
     def on_step(self, step: StepEnd) -> None:
         """Writes the step's row."""
         compiled = _frames_compiled()
@@ -84,16 +89,26 @@ class StepsCollector:
             # The first step allocates and initialises; those after it belong to preparation while they still compile.
             self._prepared = step.step > 0 and compiled == self._compiled_before
         self._compiled_before = compiled
+        self._write(step)
+
+    def on_past_steps(self, steps: list[StepEnd]) -> None:
+        """Writes the rows of steps after the preparation."""
+        for step in steps:
+            self._write(step)
+
+    def _write(self, step: StepEnd) -> None:
         phase = "warm_up" if step.phase == "warm_up" else "execution" if self._prepared else "preparation"
         self._context.rows.append(
             "steps", step=step.step, ts=step.ts, dur=step.end - step.ts, basis="host", phase=phase,
-            micro_steps=self._backward_passes or None,
+            micro_steps=self._backward_passes_until(step.end) or None,
         )  # fmt: skip
-        self._backward_passes = 0
 
-
-def _nothing(_token: Any, _result: Any, _error: BaseException | None) -> None:
-    return None
+    def _backward_passes_until(self, end: int) -> int:
+        passes = 0
+        while self._backward_at and self._backward_at[0] < end:
+            self._backward_at.popleft()
+            passes += 1
+        return passes
 
 
 def _frames_compiled() -> int:

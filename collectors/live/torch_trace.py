@@ -143,17 +143,35 @@ class TorchCollector:
 
     # ---- when
 
+    def wants_next_step(self) -> bool:
+        """Where a segment or a window is to begin or to end, and while memory settles in the first steps."""
+        if self._window is not None:
+            return self._window_left > 0 or self._window_reason is not None
+        begins = self._profiler is None and self._wanted(self._context.phase)
+        return begins or self._rotation_wanted or self._left_open or self._warming_up or self._size.settles()
+
     def on_step(self, step: StepEnd) -> None:
         """Follows the schedule, and ends a segment that is large enough; at once, or at the next place that is safe."""
         with self._lock:
-            self._last_step = time.monotonic()
+            self._count([step])
             self._awaiting_no_more()
-            if self._size.step_ends():
-                self._rotation_wanted = True
             if self._window is not None:
                 self._follow_window(step)
             else:
                 self._rotate_now()
+
+    def on_past_steps(self, steps: list[StepEnd]) -> None:
+        """Finds out whether a segment is large enough, or a window due, while nothing has to happen at once."""
+        with self._lock:
+            self._count(steps)
+
+    def _count(self, steps: list[StepEnd]) -> None:
+        self._last_step = time.monotonic()
+        for step in steps:
+            if self._size.step_ends():
+                self._rotation_wanted = True
+            if self._window is not None and not self._window_left:
+                self._window_reason = self._window_reason or self._window.reason(step.end - step.ts)
 
     def _safe_point(self) -> None:
         """Does what had to wait for such a place: most optimizers end their step inside a range of their own."""
@@ -249,7 +267,7 @@ class TorchCollector:
             self._begin(warming_up=phase == "warm_up")
 
     def _follow_window(self, step: StepEnd) -> None:
-        """Counts the step, and begins or ends a window where that is due; at the next safe place if this is none."""
+        """Begins or ends a window where that is due; at the next safe place if this is none."""
         assert self._window is not None
         if self._window_left:
             if self._safe.here() or not self._safe.in_backward():
@@ -257,7 +275,6 @@ class TorchCollector:
                 if not self._window_left:
                     self._end()
             return
-        self._window_reason = self._window_reason or self._window.reason(step.end - step.ts)
         if self._window_reason is None or not self._safe.here():
             return
         reason, self._window_reason = self._window_reason, None

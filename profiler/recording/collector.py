@@ -100,8 +100,10 @@ class CaptureContext(Protocol):
 class Collector(Protocol):
     """One source. Besides these methods, a collector may have any of some hooks.
 
-    ``on_step(step: StepEnd)`` is called on the training thread at each step's end; ``on_tick()`` on a thread of the
-    session, about five times a second; ``on_full()`` when the recording may grow no more; ``on_segment(segment)``
+    ``on_step(step: StepEnd)`` is called on the training thread at each step's end. Where every collector that has it
+    also has ``wants_next_step() -> bool`` and answers no, the thread only notes the time, and the steps are told
+    later, in ``on_past_steps(steps: list[StepEnd])``, mostly on a thread of the session. ``on_tick()`` is called on
+    that thread, about five times a second; ``on_full()`` when the recording may grow no more; ``on_segment(segment)``
     before a segment of torch's trace is converted; ``on_suspend(reason)`` and ``on_resume()`` around what is not to be
     traced; ``abandon()`` where ``stop`` raised, to take back what must not outlive the recording.
 

@@ -111,6 +111,14 @@ class RunningCollectors:
             if hasattr(collector, hook):
                 self._hook(collector, hook, *arguments)
 
+    def want_next_step(self) -> bool:
+        """Whether one of those that follow steps must be told of the next one's end as it happens."""
+        return any(self._wants_next_step(one) for one in list(self._running) if hasattr(one, "on_step"))
+
+    def _wants_next_step(self, collector: Collector) -> bool:
+        asks = getattr(collector, "wants_next_step", None)
+        return asks is None or self._guard.call(collector.name, asks) is not False
+
     def _hook(self, collector: Collector, name: str, *arguments: Any) -> None:
         self._guard.call(collector.name, getattr(collector, name), *arguments)
         if self._guard.account(collector.name).failures.get(name, 0) >= MOST_HOOK_FAILURES:

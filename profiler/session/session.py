@@ -12,7 +12,6 @@ import os
 import sys
 import threading
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -30,7 +29,7 @@ from .running_collectors import RunningCollectors
 from .schedule import parse_schedule
 from .secrets import Redactor
 from .settings import Settings
-from .step_clock import StepClock
+from .stepping import Stepping
 
 TICK_S = 0.2
 
@@ -59,6 +58,7 @@ class Session:
 
     Attributes:
         thread: Writes rows and calls ``on_tick``; None before the start.
+        is_full: The recording has used up what it may take of the disk.
     """
 
     def __init__(
@@ -87,11 +87,10 @@ class Session:
         self._guard = Guard(self._collector_failed)
         self._collectors = RunningCollectors(self, self._guard)
         self._quit = threading.Event()
-        self._stepping = threading.Lock()
         self._ended = False
         self._suspended = 0
         self.paused_ns = 0
-        self._full = False
+        self.is_full = False
         self.thread: threading.Thread | None = None
 
     # ---- start
@@ -111,8 +110,8 @@ class Session:
         self.attempt, self.folder = self._writer.attempt, self._writer.folder
         self.rows = CapturedRows(self.rank, self.attempt, self._process_id)
         schedule = self.settings["schedule"]
-        self._steps = StepClock(parse_schedule(schedule) if schedule else None, self.rows.now())
-        self.phase = self._steps.phase(0)
+        self._steps = Stepping(self, self._collectors, parse_schedule(schedule) if schedule else None)
+        self.phase = self._steps.first_phase()
         self._conversion = Conversion(self.folder, enabled=self.settings["convert"], keep_raw=self.settings["keep_raw"])
         self.active = True
         self._guard.account(_OWN).state = "running"
@@ -120,7 +119,7 @@ class Session:
         self._collectors.start(chosen)
         self.thread = threading.Thread(target=self._run, name="stallscope-session", daemon=True)
         self.thread.start()
-        self._steps.resume(self.rows.now())
+        self._steps.begin()
 
     def _open_writer(self, place: Place, described: dict[str, Any]) -> RankWriter:
         recording = RecordingWriter.create(
@@ -186,22 +185,8 @@ class Session:
 
     def mark_step(self, source: str) -> None:
         """See ``CaptureContext``."""
-        if not self.active or self._ended or not self._steps.hears(source):
-            return
-        if not self._stepping.acquire(blocking=False):
-            return
-        try:
-            ended = self._steps.boundary(source, self.rows.now())
-            for step in ended:
-                self.phase = "done" if self._full else step.next_phase
-                self.training_threads.add(threading.get_ident())
-                told = step if step.next_phase == self.phase else replace(step, next_phase=self.phase)
-                self._collectors.tell("on_step", told)
-            self._collectors.stop_dropped()
-            if ended:
-                self._steps.resume(self.rows.now())
-        finally:
-            self._stepping.release()
+        if self.active and not self._ended:
+            self._steps.mark(source)
 
     def begin_annotation(self, name: str) -> Any:
         """Opens a named range, through torch while its profiler runs, else as a row of ours; None where it fails."""
@@ -224,7 +209,7 @@ class Session:
     @property
     def steps_seen(self) -> int:
         """How many steps have ended."""
-        return self._steps.step
+        return self._steps.count
 
     # ---- the session's own thread
 
@@ -237,6 +222,7 @@ class Session:
             sys.setprofile(None)  # torch's profiler traces every thread that is there; this one is not the program's
             beats += 1
             self._collectors.tell("on_tick")
+            self._guard.call(_OWN, self._steps.tell_later)
             if beats % _DRAIN_EVERY == 0:
                 self._guard.call(_OWN, self._close_parts)
             elif self.rows.pending_rows() > _MOST_PENDING:
@@ -253,10 +239,10 @@ class Session:
         self._writer.flush()
 
     def _beat(self, fields: dict[str, Any]) -> None:
-        self._writer.update(collectors=self._accounts(), steps=self._steps.step, **fields)
+        self._writer.update(collectors=self._accounts(), steps=self._steps.count, **fields)
         limit = self.settings["max_bytes"]
-        if limit and not self._full and folder_bytes(self.folder) > limit:
-            self._full = True
+        if limit and not self.is_full and folder_bytes(self.folder) > limit:
+            self.is_full = True
             self.phase = "done"
             self.loss(
                 _OWN, "max_bytes_reached", "data_loss", ts=self.rows.now(), detail=f"max_bytes={limit} is used up"
@@ -286,6 +272,7 @@ class Session:
         if self._ended or self._in_child():
             return
         self._ended = True
+        self._guard.call(_OWN, self._steps.end)
         self._collectors.stop()
         self.active = False
         self._quit.set()
@@ -307,7 +294,7 @@ class Session:
             message = self.redacted(str(error))
             fields = {**fields, "exception": {"type": type(error).__name__, "message": message}}
         self._guard.account(_OWN).state = "stopped"
-        fields = {**fields, "collectors": self._accounts(), "steps": self._steps.step}
+        fields = {**fields, "collectors": self._accounts(), "steps": self._steps.count}
         self._writer.close(status, **fields)
 
     def forget_in_child(self) -> None:
