@@ -19,7 +19,7 @@ import numpy as np
 from .device_activity import rank_activity
 from .group_statistics import group_sum
 from .nesting import nearest, sum_beneath
-from .program_callers import caller_rows, program_frames
+from .program_callers import caller_rows, program_frames, recorder_threads
 from .selection import device_selection, host_selection
 from .self_time import self_time
 from .slice_facts import all_stalls
@@ -171,8 +171,10 @@ def _plain(name: str) -> str:
 
 
 def _threads(t: Timeline) -> tuple[int, ...]:
-    """The tracks of real threads: a track like "PyTorch Profiler" repeats their time."""
-    return tuple(one for one in t.threads if t.tracks[one].thread_id is not None) or t.threads
+    """The tracks of the program's threads: one like "PyTorch Profiler" repeats their time, and others record."""
+    own = recorder_threads(t)
+    threads = tuple(one for one in t.threads if one not in own)
+    return tuple(one for one in threads if t.tracks[one].thread_id is not None) or threads
 
 
 def _trees(recording: Recording, t: Timeline) -> dict[By, Callable[[], _Tree]]:

@@ -20,6 +20,11 @@ Mask = npt.NDArray[np.bool_]
 
 _FILE = r"(?:^|/)profiler/session/program\.py"
 _RUNS_PROGRAM = re.compile(_FILE + r"\(\d+\): run_program$")
+_RUNS_THREAD = re.compile(r"(?:^|/)(?:profiler/session/session|collectors/live/\w+)\.py\(\d+\): _run$")
+_OWN_THREADS = "stallscope-"
+_MOST_ABOVE_THREAD = 5
+"""How many functions may stand above the one that runs a thread of ours."""
+_NEARLY_ALL_FRAC = 0.99
 _PROGRAM_FILE = re.compile(_FILE + "$")
 
 
@@ -71,6 +76,24 @@ def caller_slices(
         held = order[low : max(high, low)]
         inside[held[(lane[held] == lane[one]) & (depth[held] > depth[one]) & (end[held] <= end[one])]] += 1
     return callers, inside
+
+
+def recorder_threads(t: Timeline) -> frozenset[int]:
+    """Indices of the tracks of threads that record: of their own name, or begun by a function that runs one."""
+    found = {one.index for one in t.tracks if one.kind == "thread" and one.name.startswith(_OWN_THREADS)}
+    begins = np.array([*(_RUNS_THREAD.search(name) is not None for name in t.names), False], dtype=np.bool_)
+    top = np.flatnonzero(begins[t.name] & (t.depth <= _MOST_ABOVE_THREAD)).astype(np.int64)
+    while len(top) and (t.parent[top] >= 0).any():
+        top = np.unique(np.where(t.parent[top] >= 0, t.parent[top], top))
+    for track in np.unique(t.track[top]).tolist():
+        rows = np.arange(len(t))[t.rows_of_track(track)]
+        whole, own = (
+            int((t.end - t.ts)[chosen].sum()) for chosen in (rows[t.depth[rows] == 0], top[t.track[top] == track])
+        )
+        # A thread that is not known by name may stand on one track with others.
+        if own >= _NEARLY_ALL_FRAC * whole:
+            found.add(track)
+    return frozenset(found)
 
 
 def program_frames(stack: Sequence[SourceLine]) -> tuple[SourceLine, ...]:

@@ -34,6 +34,7 @@ _STANDARD = re.compile(r"(?:^|/)lib/python\d[^/]*/|/Lib/(?!site-packages)")
 # An editable install of this package lies outside of site-packages.
 _OURS = re.compile(
     r"(?:^|/)(?:collectors/live|profiler/(?:session|recording)|samples/\w+(?=/(?:device_module|process_group)))/\w+\.py$"
+    r"|/bin/stallscope$"
 )
 _NOTEBOOK = re.compile(r"^<ipython-input|ipykernel_\d|^<stdin>|^Cell In")
 _RUNTIMES = frozenset({"torch", "functorch", "torchgen", "triton", "stallscope"})

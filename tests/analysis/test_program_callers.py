@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from stallscope.analysis.hierarchy import hierarchy
-from stallscope.analysis.program_callers import caller_rows, program_frames, runs_program
+from stallscope.analysis.program_callers import caller_rows, program_frames, recorder_threads, runs_program
 from stallscope.analysis.slice_facts import slice_facts
 from stallscope.analysis.source_position import SourceLine
 from stallscope.analysis.tile_index import TileIndex, tile_index
@@ -96,3 +96,21 @@ def test_a_stack_begins_at_the_program(tmp_path: Path) -> None:
     facts = slice_facts(trace.write(tmp_path / "one"), 0, op, 5)
     assert facts is not None
     assert [line.file for line in facts.stack] == ["/home/me/train.py"] * 2
+
+
+def test_threads_that_record_are_in_no_tree(tmp_path: Path) -> None:
+    trace = TraceBuilder()
+    main, named, nameless, mixed = (
+        trace.thread(name) for name in ("main", "stallscope-session", "thread 0", "thread 1")
+    )
+    trace.python(main, "train.py(3): <module>", 0, 700)
+    for track in (named, nameless, mixed):
+        trace.python(track, "threading.py(10): _bootstrap", 0, 900)
+        trace.python(track, "/opt/collectors/live/sampler.py(86): _run", 10, 800)
+    trace.python(mixed, "train.py(9): work", 1000, 500)
+    recorded = trace.write(tmp_path / "threads")
+    t = timeline(recorded, 0)
+    assert {t.tracks[one].name for one in recorder_threads(t)} == {"stallscope-session", "thread 0"}
+    tree = hierarchy(recorded, 0)
+    assert tree.whole_ns == 700 + 900 + 500
+    assert {tree.names[n] for n in range(len(tree)) if tree.parent[n] < 0} == {"main", "thread 1"}

@@ -124,7 +124,7 @@ def test_stalls_without_a_known_line_are_shown_by_op(tmp_path: Path) -> None:
     page = shown(stalls_page.layout(served, {}))
     assert "no line is known" in page
     rows = stalls_page._rows(stalls_page._by_work(served, "op", (0,), None), None)
-    assert {(row["op"], row["within"]) for row in rows} == {(HOSTILE, "–")}
+    assert {(row["whole"], row["within"]) for row in rows} == {(HOSTILE, "–")}
     assert sum(row["dur"] for row in rows) == 180
     assert stalls_page._longest(served, {"by": "op"}, rows[0]) == rows[0]["longest"]
     assert "Stalls by op" in shown(_LAYOUTS["source"](served, {}))

@@ -33,6 +33,7 @@ def nothing_picked(served: Served) -> list[Any]:
         html.P("Click a slice, or a piece of a state band, to see everything about it.", className="note"),
         *([html.H3("State bands: what a device did, or what it waited for")] if legend else []),
         html.Div(legend, className="legend"),
+        html.P("Hatched: something was lost there, or the recorder paused; the Overview says what.", className="note"),
     ]
 
 

@@ -57,7 +57,8 @@ def _findings(found: Findings, query: Query) -> html.Section:
         ]
     for cold in found.cold_starts:
         steady = f"; a steady step takes {duration(cold.steady_step_ns)}" if cold.steady_step_ns is not None else ""
-        words = f"Rank {cold.rank}: {cold.steps} first steps took {duration(cold.total_ns)} to prepare{steady}."
+        first = "its first step" if cold.steps == 1 else f"its first {cold.steps} steps"
+        words = f"Rank {cold.rank}: {first} took {duration(cold.total_ns)} to prepare{steady}."
         cards.append(html.P([html.B("Cold start. "), words], className="note"))
     return section("What to do", html.Ol(cards, className="findings"))
 

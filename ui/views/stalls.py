@@ -14,6 +14,7 @@ from ...analysis.slice_facts import longest_stall
 from ...analysis.stall_groups import By, stall_groups
 from ...analysis.stalls_by_work import Work, stalls_by_work
 from ...analysis.timeline import memoized
+from ...profiler.recording.short_names import short_name
 from ..addresses import address
 from ..open_recordings import OpenRecordings
 from ..scope import Query, chosen_ranks, chosen_step
@@ -34,10 +35,10 @@ from .parts import (
 from .row_jump import Row, open_chosen_row
 
 _FIRST: Sequence[dict[str, Any]] = (
-    {"field": "rank", "headerName": "rank", "width": 75},
-    {"field": "device", "headerName": "device", "width": 125},
-    {"field": "state_words", "headerName": "state", "width": 125},
-    {"field": "cause_words", "headerName": "root cause", "width": 150},
+    {"field": "rank", "headerName": "rank", "width": 70},
+    {"field": "device", "headerName": "device", "width": 100},
+    {"field": "state_words", "headerName": "state", "width": 115},
+    {"field": "cause_words", "headerName": "root cause", "width": 135},
     duration_column("dur", "time"),
     share_column("stall_frac", "of state"),
     count_column("count", "times"),
@@ -45,7 +46,10 @@ _FIRST: Sequence[dict[str, Any]] = (
 )
 _LAST: dict[str, Sequence[dict[str, Any]]] = {
     "line": (name_column("place", "line", flex=1, minWidth=240),),
-    "op": (name_column("op", "op", flex=3, minWidth=160), name_column("within", "within", flex=2, minWidth=120)),
+    "op": (
+        name_column("op", "op", "whole", flex=1, minWidth=150),
+        name_column("within", "within", flex=1, minWidth=120),
+    ),
     "step": (count_column("step", "step", flex=1, minWidth=80),),
 }
 _WAYS = {"line": "line", "op": "op", "step": "step"}
@@ -216,5 +220,6 @@ def _line_cells(row: dict[Any, Any]) -> dict[str, Any]:
 def _work_cells(row: dict[Any, Any]) -> dict[str, Any]:
     longest = {"longest": int(row["longest"])}
     if "op" in row:
-        return longest | {"op": row["op"] or ABSENT, "within": row["within"] or ABSENT}
+        name = row["op"] or ABSENT
+        return longest | {"op": short_name(name) or name, "whole": name, "within": row["within"] or ABSENT}
     return longest | {"step": None if pd.isna(row["step"]) else int(row["step"])}

@@ -111,6 +111,16 @@ export function placesOf(state, { track, row: line, time }) {
   });
 }
 
+/** The same for an end of an arrow: where its rows are scrolled away, the edge that lies towards them. */
+export function endsOf(state, end) {
+  const places = placesOf(state, end);
+  if (places.length) return places;
+  const row = state.rows.list.find((one) => one.node.track === end.track && !one.pinned);
+  if (!row) return [];
+  const [low, high] = [state.top + state.rows.pinnedHeight, state.height];
+  return [{ x: state.view.x(end.time), y: Math.max(low, Math.min(high, row.screen + row.height / 2)), away: true }];
+}
+
 /** Whether a row lies behind the pinned ones. */
 const covered = (state, row) => !row.pinned && row.screen + row.height / 2 < state.top + state.rows.pinnedHeight;
 
@@ -167,8 +177,8 @@ function drawArrows(state, theme) {
   context.globalAlpha = 0.85;
   // A pinned track is shown twice: arrows lead to both of its rows.
   for (const arrow of state.picked?.arrows ?? []) {
-    for (const from of placesOf(state, arrow.from)) {
-      for (const to of placesOf(state, arrow.to)) drawArrow(context, from, to);
+    for (const from of endsOf(state, arrow.from)) {
+      for (const to of endsOf(state, arrow.to)) if (!from.away || !to.away) drawArrow(context, from, to);
     }
   }
   context.globalAlpha = 1;

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { placesOf } from "../src/frame.js";
+import { endsOf, placesOf } from "../src/frame.js";
 import { Keyboard } from "../src/keyboard.js";
 import { NameStore } from "../src/names.js";
 import { Raster } from "../src/raster.js";
@@ -121,4 +121,14 @@ test("a track that is pinned is found in both of its rows, but not behind the pi
   state.visible[1].screen = 15;
   assert.equal(placesOf(state, { track: 4, row: 0, time: 500 }).length, 1);
   assert.equal(placesOf(state, { track: 5, row: 0, time: 500 }).length, 0);
+});
+
+test("an arrow to a row that is scrolled away leads to the edge towards it", () => {
+  const view = new View(1000);
+  view.place(0, 100);
+  const row = (track, screen) => ({ node: { track, kind: "stream" }, screen, height: 20, pinned: false });
+  const list = [row(1, -300), row(2, 60), row(3, 900)];
+  const state = { view, top: 10, height: 400, rows: { pinnedHeight: 20, list }, visible: [list[1]] };
+  const ends = (track) => endsOf(state, { track, row: 0, time: 500 }).map(({ x, y, away }) => [x, y, away]);
+  assert.deepEqual([ends(1), ends(2), ends(3), ends(4)], [[[50, 30, true]], [[50, 69.5, undefined]], [[50, 400, true]], []]);
 });
