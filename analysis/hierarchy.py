@@ -4,7 +4,7 @@ Three ways to arrange a rank's host slices: ``calls`` follows the nesting of sli
 included where the recording has them; ``stack`` follows the call stacks that ops carry; ``module`` the modules of the
 model. What runs in a backward pass counts for the forward op that it belongs to, in the last two. Three measures:
 ``host`` is the self time of the slices, ``device`` the time of the device work that they launched, ``stall`` the time
-that a device waited for them (by the stalls' root cause).
+that a device waited for them (by the stalls' root cause; without the recorder's own pauses).
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from .nesting import nearest, sum_beneath
 from .program_callers import caller_rows, program_frames, recorder_threads
 from .selection import device_selection, host_selection
 from .self_time import self_time
-from .slice_facts import all_stalls
-from .source_position import forward_rows, stack_lines
+from .slice_facts import all_stalls, of_the_program
+from .source_position import SourceLine, forward_rows, stack_lines
 from .timeline import CATEGORY_CODE, Ints, Timeline, memoized, timeline
 
 if TYPE_CHECKING:
@@ -208,12 +208,17 @@ def _by_stack(recording: Recording, t: Timeline) -> _Tree:
     for one in np.unique(place[place >= 0]).tolist():
         above = -1
         for line in program_frames(stacks.lines_of(one)):
-            above = tree.add(above, f"{line.function or '?'}  {line.file}:{line.line}", "python")
+            above = tree.add(above, _frame_name(line), "python")
         leaf[one] = above
     node, rows = np.full(len(t), -1, dtype=np.int64), np.flatnonzero(bearer >= 0)
     if len(rows):
         node[rows] = tree.under(leaf[place[bearer[rows]]], t, bearer[rows])
     return tree.finished(node, NO_STACK)
+
+
+def _frame_name(line: SourceLine) -> str:
+    """A frame of a stack as torch.profiler names a Python function."""
+    return f"{line.file}({line.line}): {line.function or '?'}" if line.file else line.function or "?"
 
 
 def _by_module(recording: Recording, t: Timeline) -> _Tree:
@@ -250,7 +255,7 @@ def _with_forward(t: Timeline, bears: np.ndarray[tuple[int], np.dtype[np.bool_]]
 def _measured(recording: Recording, t: Timeline, measure: Measure, step: int | None) -> tuple[Ints, Ints, Ints]:
     """The rows of the host that something counts for (-1: none), its time, and the id of what it is."""
     if measure == "stall":
-        frame = all_stalls(recording, t.rank)
+        frame = of_the_program(all_stalls(recording, t.rank))
         if step is not None:
             frame = frame[(frame["step"] == step).fillna(False).astype(bool)]
         known = frame["root_slice_id"].fillna(frame["host_slice_id"]).fillna(-1).to_numpy(dtype=np.int64)

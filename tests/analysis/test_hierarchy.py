@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 
 from stallscope.analysis.hierarchy import MEASURES, NO_MODULE, NO_SLICE, WAYS, Hierarchy, hierarchy
-from stallscope.analysis.slice_facts import all_stalls
+from stallscope.analysis.slice_facts import all_stalls, of_the_program
 from stallscope.analysis.timeline import timeline
 from tests.analysis.random_traces import traces
 from tests.builders import TraceBuilder
@@ -45,7 +45,7 @@ def _twin(recording: Any, measure: str) -> Counter[tuple[str, ...]]:
         for row in np.flatnonzero(t.state >= 0).tolist():
             spent[path(int(t.launch[row])) if t.launch[row] >= 0 else (NO_SLICE,)] += int(t.dur[row])
     else:
-        for one in all_stalls(recording, 0).to_dict("records"):
+        for one in of_the_program(all_stalls(recording, 0)).to_dict("records"):
             ids = [one[name] for name in ("root_slice_id", "host_slice_id") if one[name] == one[name]]
             known = [value for value in ids if value is not None and str(value) != "<NA>"]
             row = int(t.rows_of([known[0]])[0]) if known else -1
@@ -106,8 +106,8 @@ def test_a_backward_pass_counts_for_its_forward_module_and_stack() -> None:
     assert paths(by_module) == {("Model_0",): 160, ("Model_0", "Linear_0"): 160}
     assert by_module.longest[by_module.names.index("Linear_0")] == longest
     by_stack = paths(hierarchy(recording, 0, by="stack", measure="device"))
-    top = "main  train.py:10"
-    leaf = (top, "forward  model.py:20", "aten::linear")
+    top = "train.py(10): main"
+    leaf = (top, "model.py(20): forward", "aten::linear")
     assert by_stack == {leaf[:1]: 160, leaf[:2]: 160, leaf: 160}
     assert paths(hierarchy(recording, 0, by="module"))[("Model_0", "Linear_0")] == 80 + 50
     assert (NO_MODULE,) not in paths(by_module)

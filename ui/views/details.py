@@ -92,7 +92,7 @@ def _ranks(served: Served, slice_id: int, rank: int) -> list[Any]:
     for one in found:
         entry = entry_of_slice(served.index, one.slice_id)
         label = f"rank {one.rank}" + (" (this one)" if one.rank == rank else "")
-        place = label if entry is None else _jump(label, entry, band=False)
+        place = label if entry is None else _jump(label, entry, band=False, stay=True)
         rows.append([place, duration(one.wait_ns), "arrived last" if one.is_last else one.withheld])
     return [html.H3("Waited for the last rank in this collective"), table(["", "waited", ""], rows, numbers=(1,))]
 
@@ -199,5 +199,6 @@ def _evidence(served: Served, row: dict[str, Any]) -> list[Any]:
     return [html.H3("Rests on"), html.Div(jumps, className="jumps")] if jumps else []
 
 
-def _jump(label: str, entry: int, *, band: bool) -> html.Button:
-    return html.Button(label, id={"jump": entry, "band": int(band)}, className="button jump")
+def _jump(label: str, entry: int, *, band: bool, stay: bool = False) -> html.Button:
+    """A button that picks an entry of the tile index or of the bands; ``stay``: without zooming in on it."""
+    return html.Button(label, id={"jump": entry, "band": int(band), "stay": int(stay)}, className="button jump")

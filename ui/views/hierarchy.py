@@ -33,7 +33,7 @@ _MEASURE_WORDS: dict[Measure, str] = {
 _EXPLAINED: dict[Measure, str] = {
     "host": "How long the host was in it, all threads together.",
     "device": "How long the device work ran that was launched in it.",
-    "stall": "How long a device waited because of it, by the stalls’ root cause.",
+    "stall": "How long a device waited because of it, by the stalls’ root cause, without the recorder’s own pauses.",
 }
 
 

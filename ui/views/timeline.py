@@ -152,14 +152,15 @@ def _register_jumps(app: dash.Dash) -> None:
 
     @app.callback(
         Output("timeline", "command", allow_duplicate=True),
-        Input({"jump": ALL, "band": ALL}, "n_clicks"),
+        Input({"jump": ALL, "band": ALL, "stay": ALL}, "n_clicks"),
         prevent_initial_call=True,
     )
     def jump(clicks: list[int | None]) -> Any:
         if not any(clicks) or not dash.ctx.triggered_id:
             return dash.no_update
         wanted = dash.ctx.triggered_id
-        return {"pick": wanted["jump"], "band": wanted["band"] == 1, "fit": True, "count": sum(c or 0 for c in clicks)}
+        count = sum(one or 0 for one in clicks)
+        return {"pick": wanted["jump"], "band": wanted["band"] == 1, "fit": not wanted["stay"], "count": count}
 
     @app.callback(
         Output("timeline", "command", allow_duplicate=True),
