@@ -39,7 +39,7 @@ _BLOCK_COLUMNS = (
     size_column("bytes", "bytes"),
     duration_column("age_ns", "age"),
     {"field": "op", "headerName": "op", "width": 170, "cellClass": "mono", "tooltipField": "op"},
-    {"field": "place", "headerName": "line", "flex": 1, "minWidth": 180, "cellClass": "mono", "tooltipField": "place"},
+    {"field": "place", "headerName": "line", "flex": 1, "minWidth": 180, "cellClass": "mono", "tooltipField": "whole"},
 )
 
 
@@ -226,11 +226,17 @@ def _block_rows(blocks: pd.DataFrame) -> list[dict[str, Any]]:
             "bytes": row["bytes"],
             "age_ns": None if pd.isna(row["age_ns"]) else int(row["age_ns"]),
             "op": "" if pd.isna(row["op"]) else row["op"],
-            "place": place(row["file"], row["line"], row["function"]),
+            "place": place(_file_name(row["file"]), row["line"], row["function"]),
+            "whole": place(row["file"], row["line"], row["function"]),
             "slice_id": None if pd.isna(row["slice_id"]) else int(row["slice_id"]),
         }
         for row in records(blocks)
     ]
+
+
+def _file_name(file: Any) -> Any:
+    """A path without its folders, as the column is narrow; the whole of it shows when the pointer rests there."""
+    return None if pd.isna(file) else str(file).rpartition("/")[2]
 
 
 def _growth(served: Served, rank: int, device: DeviceMemory) -> html.Section:

@@ -111,6 +111,19 @@ export function placesOf(state, { track, row: line, time }) {
   });
 }
 
+/** How far to scroll so that a line of a row is in sight: 0 where it is, else so that some of what is above it is, too. */
+export function wayTo(state, row, line) {
+  if (row.pinned) return 0;
+  const height = rowHeight(row.node);
+  const shown = Math.max(1, Math.floor((row.height - 4) / height));
+  const top = state.top + state.rows.pinnedHeight;
+  const first = state.top + row.y - state.scroll;
+  const y = first + 2 + Math.min(line, shown - 1) * height;
+  if (first >= top && y + height <= state.height) return 0;
+  const room = state.height - top;
+  return y + height - first + 40 <= room ? first - top - 40 : y - top - room / 2;
+}
+
 /** The same for an end of an arrow: where its rows are scrolled away, the edge that lies towards them. */
 export function endsOf(state, end) {
   const places = placesOf(state, end);

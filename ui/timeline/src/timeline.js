@@ -3,7 +3,7 @@
 import { keysIn, moved, told } from "./area.js";
 import { counterAt, drawCounter, drawLabels, drawLosses, drawSteps, hit, paintSlices, wantTiles } from "./body.js";
 import { CounterStore } from "./counters.js";
-import { OVERVIEW, RAIL, RULER, drawOverlays, drawOverview, drawRail, drawRuler } from "./frame.js";
+import { OVERVIEW, RAIL, RULER, drawOverlays, drawOverview, drawRail, drawRuler, wayTo } from "./frame.js";
 import { Keyboard, helpBox } from "./keyboard.js";
 import { NameStore } from "./names.js";
 import { Pointer } from "./pointer.js";
@@ -73,6 +73,8 @@ export class Timeline {
     else if (this.options.arrangement) this.scrollBy(this.options.arrangement.scroll);
     if (this.wanted) this.setView(...this.wanted);
     if (this.options.arrangement?.area) this.takeArea(this.options.arrangement);
+    // The keys work at once, unless they are meant for something else.
+    if (document.activeElement === document.body && !this.options.slack) this.element.focus({ preventScroll: true });
     this.invalidate();
   }
 
@@ -221,13 +223,11 @@ export class Timeline {
   }
 
   /** Brings a slice into view, opening the groups above it. */
-  reveal({ track, start, end }, fit = false) {
+  reveal({ track, row: line = 0, start, end }, fit = false) {
     const row = this.state.rows.open(track);
     if (!row) return;
+    this.scrollBy(wayTo(this.state, row, line));
     const { state } = this;
-    const top = state.top + state.rows.pinnedHeight;
-    const screen = state.top + row.y - state.scroll;
-    if (!row.pinned && (screen < top || screen + row.height > state.height)) this.scrollBy(screen - top - 40);
     if (fit) this.fit(start, end);
     else if (state.view.reveal(start, end)) this.settle();
     this.invalidate();

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { endsOf, placesOf } from "../src/frame.js";
+import { endsOf, placesOf, wayTo } from "../src/frame.js";
 import { Keyboard } from "../src/keyboard.js";
 import { NameStore } from "../src/names.js";
 import { Raster } from "../src/raster.js";
@@ -131,4 +131,15 @@ test("an arrow to a row that is scrolled away leads to the edge towards it", () 
   const state = { view, top: 10, height: 400, rows: { pinnedHeight: 20, list }, visible: [list[1]] };
   const ends = (track) => endsOf(state, { track, row: 0, time: 500 }).map(({ x, y, away }) => [x, y, away]);
   assert.deepEqual([ends(1), ends(2), ends(3), ends(4)], [[[50, 30, true]], [[50, 69.5, undefined]], [[50, 400, true]], []]);
+});
+
+test("a line deep in a tall row is scrolled into sight, and what is in sight stays", () => {
+  const state = { top: 100, height: 400, scroll: 0, rows: { pinnedHeight: 0 } };
+  const row = { node: { kind: "thread" }, y: 200, height: 30 * 15 + 5, pinned: false };
+  assert.equal(wayTo(state, row, 2), 0);
+  const far = wayTo(state, row, 25);
+  const y = 100 + row.y - far + 2 + 25 * 15;
+  assert.ok(y > 100 && y + 15 <= 400, `${y} is not in sight`);
+  assert.equal(wayTo({ ...state, scroll: 500 }, row, 0), 100 + 200 - 500 - 100 - 40); // above: its first line, with room
+  assert.equal(wayTo(state, { ...row, pinned: true }, 25), 0);
 });
