@@ -100,20 +100,21 @@ def _numbers(version: str) -> tuple[int, ...]:
 
 
 def _reading() -> Iterator[Check]:
-    yield native_scanner(_module_found("stallscope.collectors.importers.scanner._native"), _compiler())
+    scanner = _module_found("stallscope.collectors.importers.scanner._native")
+    yield compiled_part("reading", "native scanner", scanner, _compiler(), "the Python one reads traces, far slower")
     yield from _importers()
 
 
-def native_scanner(built: bool, compiler: str | None) -> Check:
-    """Whether traces are read by the compiled scanner, and how to get it."""
+def compiled_part(section: str, name: str, built: bool, compiler: str | None, without: str) -> Check:
+    """Whether a part that needs a compiler was built, what does its work otherwise, and how to get it."""
     if built:
-        return Check("reading", "native scanner", "ok", "built")
+        return Check(section, name, "ok", "built")
     hint = (
         f"A compiler is here ({compiler}): pip install --force-reinstall --no-deps stallscope"
         if compiler
         else "Install a C++17 compiler, then reinstall stallscope."
     )
-    return Check("reading", "native scanner", "note", "not built: the Python one reads traces, far slower", hint)
+    return Check(section, name, "note", f"not built: {without}", hint)
 
 
 def _module_found(name: str) -> bool:
@@ -150,6 +151,8 @@ def _recording() -> Iterator[Check]:
     else:
         yield from _torch(found)
     yield from _collectors()
+    stacks = _module_found("stallscope.collectors.live._stacks_native")
+    yield compiled_part("recording", "native stacks", stacks, _compiler(), "samples cost more and are rarer")
 
 
 def _torch(found: dict[str, Any]) -> Iterator[Check]:

@@ -1,9 +1,9 @@
 """Where the training threads are, a hundred times a second: the line that runs, not the line of its def.
 
-A thread of this process looks at the others' frames. A look takes about 100 us, in which no other Python runs, and
-looks are rarer where they would take more than their share. Run-queue delay comes with each sample, from the
-kernel, so a thread that wanted to run and was not let shows. A thread beside the training threads is looked at where it
-ran since the look before: while it runs Python, no training thread does.
+A thread of this process looks at the others' frames. No other Python runs during a look, and looks are rarer where
+they would take more than their share. Run-queue delay comes with each sample, from the kernel, so a thread that wanted
+to run and was not let shows. A thread beside the training threads is looked at where it ran since the look before:
+while it runs Python, no training thread does.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import threading
 import time
 
 from ...profiler.recording.collector import CaptureContext
-from .thread_stacks import StackReader, frames_in
+from .thread_stacks import stack_reader
 from .thread_times import ScheduleReader, ThreadTimes, state_between
 
 SCHEDULE_EVERY = 5
@@ -24,7 +24,7 @@ MOST_HZ = 100.0
 """Samples a second, unless a setting says how many."""
 
 SHARE = {"always": 0.002}
-USUAL_SHARE = 0.01
+USUAL_SHARE = 0.005
 """The share of one core that samples may take, by detail, unless a setting says how many are wanted."""
 
 RAN_FRAC = 0.1
@@ -58,7 +58,7 @@ class SamplerCollector:
     def start(self, context: CaptureContext) -> None:
         """Starts the sampling thread."""
         self._context = context
-        self._stacks = StackReader()
+        self._stacks = stack_reader()
         self._take = context.guarded(self.name, self._sample)
         self._thread = threading.Thread(
             target=context.guarded(self.name, self._run), name="stallscope-sampler", daemon=True
@@ -99,14 +99,14 @@ class SamplerCollector:
         now = rows.now()
         stacks = self._stacks.read()
         for thread in tuple(self._context.training_threads):
-            text = stacks.get(thread)
-            if text is None:
+            stack = stacks.get(thread)
+            if stack is None:
                 continue
             watched = self._watched.get(thread) or self._watch(thread)
             state, delay = watched.since_last(now)
             rows.append(
                 "samples", track_id=rows.thread_track(watched.thread_id), ts=now,
-                stack_id=rows.stack_of_text(text, frames_in), state=state, run_delay_ns=delay,
+                stack_id=rows.stack_of_bytes(stack, self._stacks.frames_in), state=state, run_delay_ns=delay,
             )  # fmt: skip
         self._sample_others(now, stacks)
 
@@ -117,9 +117,10 @@ class SamplerCollector:
             self._follow(stacks)
         for thread, other in self._others.items():
             if other is not None and thread not in self._context.training_threads and other.ran(now):
+                stack_id = rows.stack_of_bytes(stacks[thread], self._stacks.frames_in)
                 rows.append(
-                    "samples", track_id=rows.thread_track(other.thread_id), ts=now,
-                    stack_id=rows.stack_of_text(stacks[thread], frames_in), state="running", run_delay_ns=None,
+                    "samples", track_id=rows.thread_track(other.thread_id), ts=now, stack_id=stack_id, state="running",
+                    run_delay_ns=None,
                 )  # fmt: skip
 
     def _follow(self, stacks: dict[int, bytes]) -> None:

@@ -77,7 +77,8 @@ class CapturedRows:
         self._counter_tracks: dict[tuple[Any, ...], int] = {}
         self._frames: dict[tuple[str, str, int], int] = {}
         self._stacks: dict[tuple[int, ...], int | None] = {}
-        self._texts: dict[bytes, int | None] = {}
+        self._read_stacks: dict[bytes, int | None] = {}
+        self._stack_of_frames: dict[tuple[int, ...], int] = {}
         self._kept_alive: list[CodeType] = []
         self._open: dict[int, list[OpenSlice]] = {}
         self._lock = threading.RLock()
@@ -247,30 +248,33 @@ class CapturedRows:
         with self._lock:
             return self._intern(key, frames)
 
-    def stack_of_text(self, text: bytes, frames_in: Callable[[bytes], list[tuple[str, int, str]]]) -> int | None:
-        """The stack that a text stands for; ``frames_in`` gives its frames, innermost first, the first time."""
-        if text in self._texts:
-            return self._texts[text]
+    def stack_of_bytes(self, stack: bytes, frames_in: Callable[[bytes], list[tuple[str, int, str]]]) -> int | None:
+        """The stack that some bytes stand for; ``frames_in`` gives its frames, innermost first, the first time."""
+        if stack in self._read_stacks:
+            return self._read_stacks[stack]
         with self._lock:
-            if len(self._texts) >= MAX_STACKS:
+            if len(self._read_stacks) >= MAX_STACKS:
                 self.stacks_left_out += 1
                 return None
-            frames = frames_in(text)
+            frames = frames_in(stack)
             files = [file for file, _, _ in frames]
             if PROGRAM_RUNNER in files:
                 frames = frames[: files.index(PROGRAM_RUNNER)]
             elif PROGRAM_RECORDER in files:
                 frames = []  # before the program's first line, or after its last: ours, not the program's
             ids = [self._frame(*frame) for frame in frames if not frame[0].startswith(OWN_FOLDERS)]
-            self._texts[text] = self._add_stack(ids)
-        return self._texts[text]
+            self._read_stacks[stack] = self._add_stack(ids)
+        return self._read_stacks[stack]
 
     def _add_stack(self, innermost_first: list[int]) -> int | None:
+        """The id of the stack of these frames; several instructions of a line make one stack."""
         if not innermost_first:
             return None
-        stack_id = next(self._stack_ids)
-        self.append("stacks", stack_id=stack_id, frame_ids=innermost_first[::-1])
-        return stack_id
+        frame_ids = tuple(innermost_first[::-1])
+        if frame_ids not in self._stack_of_frames:
+            self._stack_of_frames[frame_ids] = next(self._stack_ids)
+            self.append("stacks", stack_id=self._stack_of_frames[frame_ids], frame_ids=list(frame_ids))
+        return self._stack_of_frames[frame_ids]
 
     def _intern(self, key: tuple[int, ...], frames: list[FrameType]) -> int | None:
         if len(self._stacks) >= MAX_STACKS:

@@ -10,7 +10,7 @@ import pytest
 from stallscope.cli import machine
 from stallscope.cli.check import Check
 from stallscope.cli.device_plugins import device_plugins
-from stallscope.cli.machine import dependency, native_scanner
+from stallscope.cli.machine import compiled_part, dependency
 from tests.cli.conftest import Run
 
 
@@ -22,10 +22,14 @@ def test_a_dependency_that_is_missing_or_too_old_fails() -> None:
     assert "pip install 'no-such-distribution>=1.2'" in missing.hint
 
 
-def test_without_the_native_scanner_the_way_out_depends_on_the_compiler() -> None:
-    assert native_scanner(True, None).state == "ok"
-    assert "Install a C++17 compiler" in native_scanner(False, None).hint
-    assert "/usr/bin/c++" in native_scanner(False, "/usr/bin/c++").hint
+def test_without_a_compiled_part_the_way_out_depends_on_the_compiler() -> None:
+    built, missing, at_hand = (
+        compiled_part("reading", "native scanner", *found, "slower")
+        for found in ((True, None), (False, None), (False, "/c++"))
+    )
+    assert (built.state, missing.state, missing.found) == ("ok", "note", "not built: slower")
+    assert "Install a C++17 compiler" in missing.hint
+    assert "/c++" in at_hand.hint
 
 
 def test_it_prints_every_section(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:

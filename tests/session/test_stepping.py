@@ -7,6 +7,7 @@ from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
+
 from stallscope.profiler.recording.collector import StepEnd
 from stallscope.profiler.session.schedule import Schedule
 from stallscope.profiler.session.step_clock import StepClock
