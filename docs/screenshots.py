@@ -2,8 +2,9 @@
 
     python docs/screenshots.py [--before RECORDING --after RECORDING] [--work FOLDER] [--folder FOLDER]
 
-The pictures show where the script lies that was recorded. Without recordings it makes them first: the demo as it is,
-and the same with its mistakes corrected (``--fixed``). Needs playwright and Chromium.
+Without recordings it makes them first: the demo as it is, and the same with its mistakes corrected (``--fixed``). The
+pictures show the folder that was recorded in: ``demo`` in the system's temporary folder, or the one after ``--work``.
+Needs playwright and Chromium.
 """
 
 from __future__ import annotations
@@ -94,16 +95,21 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--before", type=Path, help="a recording of the demo")
     parser.add_argument("--after", type=Path, help="a recording of the demo with --fixed")
-    parser.add_argument("--work", type=Path, help="where the demo is recorded; a temporary folder otherwise")
+    parser.add_argument(
+        "--work", type=Path, default=Path(tempfile.gettempdir()) / "demo", help="where the demo is recorded"
+    )
     parser.add_argument("--folder", type=Path, default=ROOT / "docs" / "images")
     options = parser.parse_args()
     options.folder.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory() as temporary:
-        work = options.work or Path(temporary)
-        work.mkdir(parents=True, exist_ok=True)
-        before = options.before or record(work, "as written")
-        after = options.after or record(work, "mistakes corrected", "--fixed")
+    ours = not options.work.exists()
+    options.work.mkdir(parents=True, exist_ok=True)
+    try:
+        before = options.before or record(options.work, "as written")
+        after = options.after or record(options.work, "mistakes corrected", "--fixed")
         take(before, after, options.folder)
+    finally:
+        if ours:
+            shutil.rmtree(options.work)
 
 
 if __name__ == "__main__":
