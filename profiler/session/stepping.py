@@ -1,7 +1,7 @@
 """The end of a step, as cheap as it can be: a moment is kept, and collectors learn of it later, several at once.
 
 A training thread comes to the end of a step with caches that are full of the program's data, so each Python function
-called there takes ten times as long as usual. Only while a collector wants to be called at that very moment, or a
+called there takes far longer than usual. Only while a collector wants to be called at that very moment, or a
 schedule may change the phase, does the thread call it; otherwise it only notes the time, and the session's thread tells
 the collectors at its next tick.
 """
