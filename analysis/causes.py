@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -123,12 +122,10 @@ class HostCauses:
     Attributes:
         cause: Per row of the timeline a code of ``CAUSE_NAMES``; -1 where the slice says nothing about it.
         context: Per row the slice that its cause was handed down from (itself where it is one), -1 without context.
-        blocking: Whether the row is a call that returned only once the copy that it launched was through.
     """
 
     cause: Codes
     context: Ints
-    blocking: npt.NDArray[np.bool_]
 
 
 def host_causes(t: Timeline) -> HostCauses:
@@ -141,20 +138,7 @@ def host_causes(t: Timeline) -> HostCauses:
     reading = _nearest_reading_back(t, container)
     plain = np.isin(cause, [CAUSE_CODE[name] for name in ("dispatch", "launch")])
     cause[plain & (reading >= 0)] = CAUSE_CODE["synchronization"]
-    blocking = np.zeros(len(t), dtype=np.bool_)
-    blocking[blocking_copies(t, t.device_rows)] = True
-    return HostCauses(cause, context, blocking)
-
-
-def blocking_copies(t: Timeline, rows: npt.NDArray[np.integer[Any]]) -> Ints:
-    """Of the calls that launched operations of a device, those that returned only once their copy was through.
-
-    A copy from or to pageable memory holds its call in that way.
-    """
-    copies = rows[(t.state[rows] == DATA_MOVEMENT) & (t.launch[rows] >= 0)]
-    calls = t.launch[copies].astype(np.int64)
-    result: Ints = calls[t.end[calls] >= t.end[copies]]
-    return result
+    return HostCauses(cause, context)
 
 
 def _own_causes(t: Timeline, container: Ints) -> Codes:

@@ -21,9 +21,8 @@ from .collectives import on_one_host, peer_waits
 from .device_activity import DeviceActivity, rank_activity
 from .nesting import Mask
 from .source_position import SourceLine
-from .stall_claims import LAUNCHING
 from .stall_lines import LINE_SOURCES, stall_lines
-from .stall_rows import StallRows, stall_rows
+from .stall_rows import LAUNCHING, StallRows, stall_rows
 from .timeline import COMMUNICATION, Ints
 
 if TYPE_CHECKING:

@@ -17,10 +17,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from . import intervals as iv
-from .causes import CAUSE_CODE, Codes, blocking_copies
+from .causes import CAUSE_CODE, Codes
 from .device_activity import DeviceActivity, RankActivity
 from .host_activity import Pieces
-from .timeline import Ints, Timeline
+from .timeline import DATA_MOVEMENT, Ints, Timeline
 
 WAIT, HIDDEN, FULL = range(3)
 
@@ -76,13 +76,7 @@ class Debts:
 def debts(activity: RankActivity, device: DeviceActivity) -> Debts:
     """Everything that took or restored the head start over one device."""
     t, cause = activity.timeline, activity.causes.cause
-    waits = _waits(t, device)
-    waited = iv.covered(device.busy, t.ts[waits], t.end[waits])
-    # A copy that holds its call and nothing else on the device is lost time of its own, and takes no head start.
-    alone = iv.covered(device.exposed_movement, t.ts[waits], t.end[waits])
-    waited -= np.where(activity.causes.blocking[waits], alone, 0)
-    keep = waited > LEAST_WAIT_NS
-    waits, waited = waits[keep], waited[keep]
+    waits, waited = _waits(t, device)
     part_of_more = (activity.causes.context[waits] >= 0) | (cause[waits] == CAUSE_CODE["allocation"])
     wait_cause = np.where(part_of_more, cause[waits], np.int8(CAUSE_CODE["synchronization"]))
     parts = [
@@ -106,12 +100,24 @@ def _longest_head_start(t: Timeline, device: DeviceActivity, instants: Ints) -> 
     return most
 
 
-def _waits(t: Timeline, device: DeviceActivity) -> Ints:
-    """Rows of the calls that returned only when the device had finished something."""
-    on_host = np.isin(t.track, t.threads)
-    waiting = t.is_category("synchronization") & on_host
-    waiting[blocking_copies(t, device.rows)] = True
-    return np.flatnonzero(waiting)
+def _waits(t: Timeline, device: DeviceActivity) -> tuple[Ints, Ints]:
+    """Rows of the calls that returned only when the device had finished something, and the head start that they took.
+
+    A wait that finds the device idle takes none, and yet is one: whoever comes earlier waits there.
+    """
+    waiting = t.is_category("synchronization") & np.isin(t.track, t.threads)
+    copying = np.zeros(len(t), dtype=np.bool_)
+    copies = device.rows[(t.state[device.rows] == DATA_MOVEMENT) & (t.launch[device.rows] >= 0)]
+    calls = t.launch[copies]
+    # A copy from or to pageable memory holds its call until the copy is through.
+    copying[calls[t.end[calls] >= t.end[copies]]] = True
+    rows = np.flatnonzero(waiting | copying)
+    waited = iv.covered(device.busy, t.ts[rows], t.end[rows])
+    idle = waiting[rows] & (iv.covered(device.busy, t.end[rows] - 1, t.end[rows]) == 0)
+    # The time in which a copy holds its call and nothing else runs is lost as such, and takes no head start.
+    alone = np.where(copying[rows], iv.covered(device.exposed_movement, t.ts[rows], t.end[rows]), 0)
+    keep = (waited > LEAST_WAIT_NS) | idle
+    return rows[keep], (waited - alone)[keep]
 
 
 def _hidden_contexts(activity: RankActivity, device: DeviceActivity, waits: Ints, waited: Ints) -> _Part:
@@ -167,18 +173,19 @@ def _full_queues(t: Timeline, device: DeviceActivity, waits: Ints) -> _Part:
     return FULL, nothing.astype(np.int8), nothing, calls, t.ts[calls], t.end[calls]
 
 
-def payments(owed: Debts, positions: Ints, length: int, own: Pieces) -> Pieces:
+def payments(owed: Debts, positions: Ints, length: int, own: Pieces) -> tuple[Pieces, Pieces]:
     """Which debt pays for each ns of an axis on which only time that a head start would have hidden counts.
 
     Args:
         owed: The debts in the order of time.
         positions: Ascending places on the axis from which each debt can pay.
         length: The axis's length.
-        own: The code of the cause that each ns has of its own, -1 for none. For time with a cause only waits of another
+        own: The code of the cause that each ns has of its own, -1 for none. For time with a cause only debts of another
             cause pay.
 
     Returns:
-        Pieces over ``[0, length)`` whose rows are numbers of debts, -1 where nothing is owed.
+        Pieces over ``[0, length)`` whose rows are numbers of debts, -1 where nothing is owed; and pieces whose rows are
+        0 where what owes would have to go together with another delay for the time to come back, -1 elsewhere.
     """
     ledger = _Ledger(owed)
     stops = np.append(positions[1:], length)[: len(positions)]
@@ -194,56 +201,80 @@ def payments(owed: Debts, positions: Ints, length: int, own: Pieces) -> Pieces:
 
 
 class _Ledger:
-    """The debts that are open, the newest last, and what they have paid for."""
+    """The debts that are open, the newest last, and what they have paid for.
+
+    An open debt is its number, what is left of it, and how much of that would come back without its cause alone: not
+    what a delay hid that a later wait took over, nor what a later delay with a cause of its own would have taken.
+    """
 
     def __init__(self, owed: Debts) -> None:
         self._kind, self._cause = owed.kind.tolist(), owed.cause.tolist()
         self._amount, self._most = owed.amount.tolist(), owed.most.tolist()
         self._open: list[list[int]] = []
-        self._edges, self._holders = [0], [-1]
+        self._edges, self._holders, self._together = [0], [-1], [-1]
 
     def enter(self, number: int) -> None:
         """A debt, or what settles others, happens."""
-        kind = self._kind[number]
+        kind, amount = self._kind[number], self._amount[number]
         if kind == FULL:
             self._open.clear()
-        elif kind == WAIT:
-            kept = self._cause[number]
-            self._open = [debt for debt in self._open if self._kind[debt[0]] == WAIT or self._cause[debt[0]] == kept]
-        if self._amount[number] > 0:
-            self._open.append([number, self._amount[number]])
-        beyond = sum(left for _, left in self._open) - self._most[number] if kind == WAIT else 0
-        while beyond > 0 and len(self._open) > 1:
-            dropped = min(beyond, self._open[0][1])
-            self._open[0][1] -= dropped
+        taken_over = self._take_over(self._cause[number]) if kind == WAIT else 0
+        if amount + taken_over > 0:
+            self._open.append([number, amount + taken_over, amount])
+        if kind == WAIT:
+            self._forget(sum(left for _, left, _ in self._open) - self._most[number], keep=amount)
+
+    def _forget(self, beyond: int, *, keep: int) -> None:
+        """Drops what no host could have been ahead by, the oldest first; the newest wait's own amount stays."""
+        for debt in self._open:
+            dropped = max(0, min(beyond, debt[1] - (keep if debt is self._open[-1] else 0)))
+            debt[1] -= dropped
+            debt[2] = min(debt[1:])
             beyond -= dropped
-            if not self._open[0][1]:
-                del self._open[0]
+        self._open = [debt for debt in self._open if debt[1]]
+
+    def _take_over(self, cause: int) -> int:
+        """What a wait takes over of what others hid before it: without them it would have waited for so much longer."""
+        others = [debt for debt in self._open if self._kind[debt[0]] == HIDDEN and self._cause[debt[0]] != cause]
+        self._open = [debt for debt in self._open if debt not in others]
+        return sum(left for _, left, _ in others)
 
     def pay(self, at: int, until: int, own: int) -> None:
-        """Pays for ``[at, until)`` of the axis, which has the cause ``own`` of its own."""
+        """Pays for ``[at, until)`` of the axis, which has the cause ``own`` of its own.
+
+        Time with a cause of its own uses up what comes back without the debt's cause alone. The debt stays: without the
+        other cause it would pay for what follows.
+        """
         place = len(self._open) - 1
         while at < until:
-            while place >= 0 and not self._pays(self._open[place][0], own):
+            while place >= 0 and not self._pays(self._open[place], own):
                 place -= 1
-            holder, left = self._open[place] if place >= 0 else (-1, until - at)
-            paid = min(left, until - at)
-            self._edges.append(at)
-            self._holders.append(holder)
+            if place < 0:
+                self._note(at, -1, together=False)
+                return
+            debt = self._open[place]
+            paid = min(until - at, debt[2] or debt[1])
+            self._note(at, debt[0], together=not debt[2])
             at += paid
-            if place >= 0:
-                self._open[place][1] = left - paid
-                if paid == left:
-                    del self._open[place]
-                    place -= 1
+            debt[1] -= paid if own < 0 else 0
+            debt[2] = max(debt[2] - paid, 0)
+            if not debt[1]:
+                del self._open[place]
+                place -= 1
 
-    def _pays(self, number: int, own: int) -> bool:
+    def _note(self, at: int, holder: int, *, together: bool) -> None:
+        self._edges.append(at)
+        self._holders.append(holder)
+        self._together.append(0 if together else -1)
+
+    def _pays(self, debt: list[int], own: int) -> bool:
         """Whether a debt pays for time with the cause ``own``: nothing excuses more of the same."""
-        return own < 0 or self._cause[number] != own
+        return own < 0 or (self._cause[debt[0]] != own and debt[2] > 0)
 
-    def pieces(self, length: int) -> Pieces:
-        """Who paid for each ns of ``[0, length)``."""
-        rows = np.array(self._holders, dtype=np.int64)
+    def pieces(self, length: int) -> tuple[Pieces, Pieces]:
+        """Who paid for each ns of ``[0, length)``, and where only together with another cause."""
         ends = np.array([*self._edges, length], dtype=np.int64)
         keep = ends[1:] > ends[:-1]
-        return Pieces(np.append(ends[:-1][keep], length), rows[keep])
+        edges = np.append(ends[:-1][keep], length)
+        holders, together = (np.array(rows, dtype=np.int64)[keep] for rows in (self._holders, self._together))
+        return Pieces(edges, holders), Pieces(edges, together)

@@ -19,7 +19,7 @@ from .device_gaps import Gaps
 from .run_ahead import LONG_PYTHON_NS
 from .timeline import DATA_MOVEMENT, Ints
 
-NO_REASON, NO_LAUNCH, NO_HOST, UNORDERED, HELD_LONG, SCHEDULED_OUT, OTHER_RAN = range(7)
+NO_REASON, NO_LAUNCH, NO_HOST, UNORDERED, HELD_LONG, SCHEDULED_OUT, OTHER_RAN, TWICE_LOST = range(8)
 REASONS = (
     "",
     "no launch is recorded for the operation that ended it",
@@ -28,6 +28,7 @@ REASONS = (
     "the operation was queued, and the device did not start it for long; what held it is not recorded",
     "the scheduler counted a wait for a core, and this is the longest stretch near it that nothing else explains",
     "a call that needs microseconds did not come back, and another thread ran Python meanwhile",
+    "the head start would have been lost to another delay as well: it comes back only if both go",
 )
 """What ``Spells.reason`` stands for."""
 
@@ -246,9 +247,6 @@ def _walk(activity: RankActivity, gaps: Gaps, number: Ints, thread: int, until: 
     unrecorded = np.where(long, _unrecorded_cause(activity, thread), CAUSE_CODE["dispatch"])
     cause = np.where(host < 0, unrecorded, np.append(activity.causes.cause, -1)[host])
     cause = np.where(cause < 0, CAUSE_CODE["unknown"], cause)
-    # What is left of a call after the copy that held it is the return from a wait.
-    returns = np.append(activity.causes.blocking, False)[host] & (cause == CAUSE_CODE["launch"])
-    cause = np.where(returns, CAUSE_CODE["synchronization"], cause)
     reason = np.where((host < 0) & (cause == CAUSE_CODE["unknown"]), NO_HOST, NO_REASON)
     gap = number[owner]
     return _spells(starts, ends, cause=cause, host=host, gap=gap, whole=whole, op=gaps.op[gap], reason=reason)

@@ -16,11 +16,8 @@ from .copies import direction_of
 from .device_activity import DeviceActivity
 from .group_statistics import distinct
 from .spells import HELD_LONG
-from .stall_rows import StallRows
+from .stall_rows import LAUNCHING, StallRows
 from .timeline import COMPUTE, DATA_MOVEMENT, Ints, Timeline
-
-LAUNCHING = ("dispatch", "launch")
-"""Root causes that are one thing to do about: the host launches too slowly for what the device has to run."""
 
 ALL_OVER = ("launch_bound", "between_ops", "kernel_gap", "held")
 """Kinds that many lines have a small share in: none of them is to blame, unless one has most of it."""

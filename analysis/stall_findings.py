@@ -13,6 +13,7 @@ from .finding_candidates import Candidate, Scope
 from .finding_texts import duration_text
 from .group_statistics import distinct
 from .source_position import SourceLine
+from .spells import TWICE_LOST
 from .stall_claims import ALL_OVER, KINDS, MOVEMENTS, NOT_A_FINDING, blamed, claims, kinds_of
 from .stall_lines import LINE_SOURCES, stall_lines
 from .stall_rows import CONFIDENCE, StallRows, stall_rows
@@ -29,7 +30,9 @@ _OWN_FRAC = 0.25
 
 def stall_candidates(recording: Recording, scope: Scope) -> list[Candidate]:
     """What stalls and exposed copies of one device could give back, by kind and line, in no order."""
-    rows, second = claims(_within(stall_rows(recording, scope.rank, scope.device), scope))
+    rows = _within(stall_rows(recording, scope.rank, scope.device), scope)
+    # What comes back only if two delays go is promised by neither.
+    rows, second = claims(rows.take(rows.reason != TWICE_LOST))
     places, line, source = stall_lines(recording, scope.rank, rows)
     t = rank_activity(recording, scope.rank).timeline
     kind = kinds_of(t, scope.device, rows)

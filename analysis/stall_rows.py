@@ -21,20 +21,34 @@ from .host_activity import Pieces
 from .interpreter import interpreter_waits
 from .preemption import preempted
 from .refills import gave_back
-from .run_ahead import HIDDEN, HIDEABLE, LONG_PYTHON_NS, PAYABLE, Debts, debts, payments
-from .spells import HELD_LONG, NO_REASON, OTHER_RAN, SCHEDULED_OUT, Spells, copy_spells, gap_spells, host_spells, joined
+from .run_ahead import HIDDEN, HIDEABLE, LONG_PYTHON_NS, PAYABLE, WAIT, Debts, debts, payments
+from .spells import (
+    HELD_LONG,
+    NO_REASON,
+    OTHER_RAN,
+    SCHEDULED_OUT,
+    TWICE_LOST,
+    Spells,
+    copy_spells,
+    gap_spells,
+    host_spells,
+    joined,
+)
 from .steps import device_steps
 from .timeline import DATA_MOVEMENT, STALL, Ints, Timeline, memoized
 
 if TYPE_CHECKING:
     from ..profiler.recording.reader import Recording
 
-ANALYSIS_VERSION = 4
+ANALYSIS_VERSION = 5
 """Raised when the same recording would give other rows: kept with every row, and part of the key of cached ones."""
 
 CONFIDENCE = ("low", "medium", "high")
 
-_BURST = 16
+LAUNCHING = ("dispatch", "launch")
+"""What a burst of launches consists of: the host is too slow for what the device has to run."""
+
+_BURST = 64
 _BURST_FRAC = 0.8
 
 
@@ -112,7 +126,7 @@ def _build(recording: Recording, activity: RankActivity, device: DeviceActivity)
         spells = host_spells(activity, gaps)
         payer = np.full(len(spells), -1, dtype=np.int64)
     else:
-        spells = gap_spells(activity, gaps, waited_for(recording, t, device))
+        spells = _with_returns(t, gap_spells(activity, gaps, waited_for(recording, t, device)), owed)
         spells = _with_inherited_latency(_with_waits_of_the_thread(recording, activity, spells))
         spells, payer = _paid(activity, gaps, spells, owed)
     copies = copy_spells(activity, device)
@@ -122,6 +136,13 @@ def _build(recording: Recording, activity: RankActivity, device: DeviceActivity)
     rows = _rows(activity, spells, payer, owed, burst)
     rows = rows.take(np.argsort(rows.ts, kind="stable"))
     return _merged(_cut_at_steps(recording, activity, device, rows))
+
+
+def _with_returns(t: Timeline, spells: Spells, owed: Debts) -> Spells:
+    """The spells, where what is left of a call after the copy that held it up is the return from a wait."""
+    own_work = np.append(t.launch, -1)[spells.op] == spells.host
+    returns = np.isin(spells.host, owed.row[owed.kind == WAIT]) & (spells.cause == CAUSE_CODE["launch"]) & ~own_work
+    return replace(spells, cause=np.where(returns, CAUSE_CODE["synchronization"], spells.cause).astype(np.int8))
 
 
 def _with_waits_of_the_thread(recording: Recording, activity: RankActivity, spells: Spells) -> Spells:
@@ -166,7 +187,7 @@ def _paid(activity: RankActivity, gaps: Gaps, spells: Spells, owed: Debts) -> tu
     gap = np.searchsorted(decides, owed.end, side="left")
     first_spell = np.searchsorted(spells.gap, gap, side="left")
     positions = np.append(axis_start, length)[first_spell]
-    debtor = payments(owed, positions, length, _own_causes(spells, payable, generic, axis_end))
+    debtor, together = payments(owed, positions, length, _own_causes(spells, payable, generic, axis_end))
     owner, piece, starts, ends = debtor.walk(axis_start, axis_end)
     whole = np.flatnonzero(~payable)
     rows = np.concatenate([whole, owner])
@@ -174,8 +195,12 @@ def _paid(activity: RankActivity, gaps: Gaps, spells: Spells, owed: Debts) -> tu
     ts = np.concatenate([spells.ts[whole], starts + shift])
     end = np.concatenate([spells.end[whole], ends + shift])
     payer = np.concatenate([np.full(len(whole), -1, dtype=np.int64), debtor.rows[piece]])
+    reason = np.concatenate(
+        [spells.reason[whole], np.where(together.rows[piece] >= 0, TWICE_LOST, spells.reason[owner])]
+    )
     order = np.argsort(ts, kind="stable")
-    return replace(spells.take(rows[order]), ts=ts[order], end=end[order]), payer[order]
+    cut = replace(spells.take(rows[order]), ts=ts[order], end=end[order], reason=reason[order].astype(np.int8))
+    return cut, payer[order]
 
 
 def _own_causes(
@@ -216,7 +241,8 @@ def _with_inherited_latency(spells: Spells) -> Spells:
 def _bursts(t: Timeline, device: DeviceActivity, gaps: Gaps, owed: Debts) -> npt.NDArray[np.bool_]:
     """Which gaps end a burst of launches that the host alone cannot keep up with, with a False at the end.
 
-    Over the last operations, all launched since the host last waited, launching took clearly longer than running.
+    Over the last operations, all launched since the host last waited, launching took clearly longer than running, the
+    host's other delays left out.
     """
     result = np.zeros(len(gaps) + 1, dtype=bool)
     rows = device.rows[t.launch[device.rows] >= 0]
@@ -231,8 +257,10 @@ def _bursts(t: Timeline, device: DeviceActivity, gaps: Gaps, owed: Debts) -> npt
     waits = owed.end[owed.kind != HIDDEN]
     place = np.searchsorted(waits, gaps.call_start[ready], side="right") - 1
     since = np.append(waits, np.iinfo(np.int64).min)[place]
-    span = gaps.call_start[ready] - earliest[at - _BURST]
-    result[ready] = (earliest[at - _BURST] > since) & (work[at] - work[at - _BURST] < _BURST_FRAC * span)
+    begun = earliest[at - _BURST]
+    delays = iv.union(np.stack([owed.ts, owed.end], axis=1)[owed.kind == HIDDEN])
+    span = gaps.call_start[ready] - begun - iv.covered(delays, begun, gaps.call_start[ready])
+    result[ready] = (begun > since) & (work[at] - work[at - _BURST] < _BURST_FRAC * span)
     return result
 
 
@@ -244,10 +272,14 @@ def _rows(
     burst: npt.NDArray[np.bool_],
 ) -> StallRows:
     cause, host = spells.cause, spells.host
-    generic = _slow_only(activity, spells)
-    paid = (payer >= 0) & generic
-    # The cause that is named second: of slow launches after a wait the slowness, of a long delay after a wait the wait.
-    second = (payer >= 0) & ~generic
+    launching = burst & np.isin(cause, [CAUSE_CODE[name] for name in LAUNCHING])
+    lost = _slow_only(activity, spells) & ~launching
+    paid = (payer >= 0) & lost
+    # A long delay, and launches that could not have kept up anyway, are causes enough; what owes is another one, but
+    # not where it would have to go together with a third.
+    together = spells.reason == TWICE_LOST
+    second = (payer >= 0) & ~lost & ~together
+    reason = np.where(together & launching, NO_REASON, spells.reason)
     context = np.append(activity.causes.context, -1)[host]
     own = np.where(context >= 0, context, host)
     given_back = np.append(gave_back(activity.timeline), -1)
@@ -258,8 +290,7 @@ def _rows(
     owing_ts, owing_end = np.append(owed.ts, 0)[debt], np.append(owed.end, 0)[debt]
     root = np.where(paid, owes, cause).astype(np.int8)
     guess = (cause == CAUSE_CODE["unknown"]) | (spells.reason == HELD_LONG)
-    certain = np.where(guess, 0, np.where(paid | (host < 0) | (spells.reason != NO_REASON), 1, 2))
-    slow_as_well = paid & burst & (root != cause)
+    certain = np.where(guess, 0, np.where(paid | (host < 0) | (reason != NO_REASON), 1, 2))
     return StallRows(
         ts=spells.ts,
         end=spells.end,
@@ -267,17 +298,17 @@ def _rows(
         step=np.full(len(spells), -1, dtype=np.int64),
         cause=cause.astype(np.int8),
         root=root,
-        co_cause=np.where(second, owes, np.where(slow_as_well, cause, -1)).astype(np.int8),
+        co_cause=np.where(second, owes, -1).astype(np.int8),
         op=spells.op,
         host=host,
         root_row=np.where(paid, owing_row, own),
         root_ts=np.where(paid, owing_ts, spells.ts),
         root_end=np.where(paid, owing_end, spells.end),
-        co_row=np.where(second, owing_row, np.where(slow_as_well, host, -1)),
+        co_row=np.where(second, owing_row, -1),
         co_ts=np.where(second, owing_ts, spells.ts),
         co_end=np.where(second, owing_end, spells.end),
         confidence=certain.astype(np.int8),
-        reason=spells.reason,
+        reason=reason.astype(np.int8),
     )
 
 
@@ -307,7 +338,7 @@ def _merged(rows: StallRows) -> StallRows:
     if not len(rows):
         return rows
     same = rows.ts[1:] == rows.end[:-1]
-    for name in ("state", "step", "cause", "root", "co_cause", "op"):
+    for name in ("state", "step", "cause", "root", "co_cause", "op", "reason"):
         values = getattr(rows, name)
         same &= values[1:] == values[:-1]
     begins = np.flatnonzero(np.concatenate([[True], ~same]))

@@ -6,6 +6,8 @@ from typing import Any
 
 import pandas as pd
 
+from stallscope.analysis.findings import findings
+from stallscope.analysis.stall_reasons import stall_reasons
 from tests.analysis.test_stalls import US, Scene
 
 FREE, TAKE, WAIT = "cudaFree", "cudaMalloc", "cudaDeviceSynchronize"
@@ -96,14 +98,13 @@ def gaps_after_a_hidden_fallback_and_a_wait(*, of_its_own: bool) -> dict[str, in
     return total(owed(scene), 1)
 
 
-def test_a_wait_settles_what_was_hidden_before_it() -> None:
+def test_a_wait_takes_over_what_was_hidden_before_it() -> None:
     # With the fallback or without, the host would have waited there until 1010.
-    roots = gaps_after_a_hidden_fallback_and_a_wait(of_its_own=False)
-    assert roots == {"synchronization": 100, "dispatch": 345, "launch": 5}
+    assert gaps_after_a_hidden_fallback_and_a_wait(of_its_own=False) == {"synchronization": 450}
 
 
-def test_a_wait_does_not_settle_what_the_same_cause_hid() -> None:
-    # Without fallbacks there is no such wait: what the first one hid would have come back, 400 and more.
+def test_a_wait_does_not_take_over_what_the_same_cause_hid() -> None:
+    # Without fallbacks there is no such wait: all is theirs.
     assert gaps_after_a_hidden_fallback_and_a_wait(of_its_own=True) == {"cpu_fallback": 450}
 
 
@@ -146,3 +147,68 @@ def test_what_is_left_of_a_call_after_the_copy_that_held_it_is_the_return_from_a
         90_000,
     )
     assert pd.isna(returned["co_cause"])
+
+
+def python_then_a_wait_on_an_idle_device() -> Scene:
+    scene = Scene()
+    scene.kernel(0, 10, 500)
+    scene.host("aten::mm", "op", 90, 10)
+    scene.host(WAIT, "synchronization", 1100, 1)
+    scene.host("aten::mm", "op", 1101, 299)
+    scene.kernel(1400, 1410)
+    return scene
+
+
+def test_what_comes_back_only_if_two_delays_go_is_the_waits_and_no_finding() -> None:
+    # Python from 100 to 1100, 410 of it hidden. Without it the host would have waited from 100 to 510 instead; without
+    # the wait it would have come to the device's end all the same. Only without both it would have been ahead.
+    scene = python_then_a_wait_on_an_idle_device()
+    assert total(owed(scene), 1) == {"python": 590 + 5, "synchronization": 305}
+    frame = scene.rows()
+    late = frame[frame["root_cause"] == "synchronization"]
+    assert late["reason"].str.contains("only if both go").all() and late["co_cause"].isna().all()
+    promised = {one.kind: one.gives_back_ns // US for one in findings(scene.trace.recording()).findings}
+    assert promised == {"python": 595}
+
+
+def test_a_long_delay_does_not_use_up_what_a_wait_took() -> None:
+    scene = Scene()
+    scene.kernel(0, 10, 800)
+    scene.host(WAIT, "synchronization", 310, 500)
+    scene.host("enumerate(DataLoader)#x", "input", 810, 600)
+    scene.host("aten::mm", "op", 1410, 190)
+    scene.kernel(1600, 1610)
+    # Of the load 500 are hidden without the wait; then its head start is used up. Without the load the wait is why the
+    # 200 after it are idle. So without either alone they stay.
+    rows = owed(scene)
+    assert ("input", "input", "synchronization", 500) in rows
+    assert total(rows, 1) == {"input": 605, "synchronization": 195}
+    reasons = stall_reasons(scene.trace.recording())
+    assert {one.kind: one.second_ns // US for one in reasons} == {"input": 0, "synchronization": 500}
+
+
+def launches_after_a_wait(kernel: int, *, delayed: bool = False) -> set[tuple[str, str]]:
+    """Root and second cause of the dispatch after a hundred launches, one every 100 us, of kernels of that length."""
+    scene = Scene()
+    scene.kernel(0, 10, 20_000)
+    scene.host(WAIT, "synchronization", 20, 19_995)
+    for n in range(100):
+        scene.kernel(20_100 + 100 * n, 20_110 + 100 * n, kernel)
+    if delayed:
+        fallback(scene, 30_040, dur=1000)
+    for n in range(10):
+        start = 30_100 + 100 * n + delayed * 1000
+        scene.kernel(start, start + 10, kernel)
+    frame = scene.rows()
+    late = frame[(frame["ts"] > (30_000 + delayed * 1100) * US) & (frame["cause"] == "dispatch")]
+    return set(late[["root_cause", "co_cause"]].fillna("").itertuples(index=False, name=None))
+
+
+def test_launches_that_could_not_keep_up_keep_their_own_cause() -> None:
+    assert launches_after_a_wait(30) == {("dispatch", "synchronization")}
+    assert launches_after_a_wait(85) == {("synchronization", "")}
+
+
+def test_a_delay_among_launches_does_not_make_them_slow() -> None:
+    # 64 launches and the fallback took 7400, the kernels 5440; the launches alone 6400.
+    assert launches_after_a_wait(85, delayed=True) <= {("cpu_fallback", ""), ("synchronization", "")}

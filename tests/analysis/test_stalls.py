@@ -284,18 +284,6 @@ def test_a_debt_pays_until_it_is_used_up() -> None:
     assert by_root == {"synchronization": 50 * US, "dispatch": 245 * US, "launch": 5 * US}
 
 
-def test_a_burst_of_small_launches_after_a_wait_has_two_sufficient_causes() -> None:
-    scene = Scene()
-    scene.kernel(0, 10, 3000)
-    scene.host("cudaStreamSynchronize", "synchronization", 20, 2995)
-    for n in range(40):
-        scene.kernel(3020 + 20 * n, 3030 + 20 * n, 3)
-    frame = scene.rows()
-    late = frame[frame["ts"] > 3500 * US]
-    assert set(late["root_cause"]) == {"synchronization"}
-    assert late["co_cause"].notna().any() and set(late["co_cause"].dropna()) <= {"dispatch", "launch"}
-
-
 def test_kernels_before_their_launch() -> None:
     scene = Scene()
     scene.kernel(0, 10)
