@@ -23,7 +23,7 @@ def inside(folder: Path) -> list[Path]:
 def label_of(recording: Recording, name: str, *, several: bool) -> str:
     """The recording's label, with the name of its folder where there are several: labels may be the same."""
     label = str(recording.info.get("label") or "")
-    return f"{label} ({name})" if label and several and label != name else label or name
+    return f"{label} ({name})" if label and several and not label.startswith(name) else label or name
 
 
 class RecordingFolders:

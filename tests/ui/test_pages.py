@@ -134,7 +134,7 @@ def test_stalls_without_a_known_line_are_shown_by_op(tmp_path: Path) -> None:
 def test_a_chosen_rank_has_its_own_findings_and_names_it(with_memory: Recording) -> None:
     served = Served(with_memory, "small")
     assert all(finding.ranks == (1,) for finding in served.findings_of(1).findings)
-    assert "rank 0; choose another" in shown(_LAYOUTS["kernels"](served, {}))
+    assert "rank 0 only; choose another" in shown(_LAYOUTS["kernels"](served, {}))
     assert "choose another" not in shown(_LAYOUTS["kernels"](served, {"rank": "1"}))
 
 

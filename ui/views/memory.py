@@ -20,7 +20,18 @@ from ..served import Served
 from ..timeline_meta import device_label
 from ..wording import duration, place, share, size
 from .memory_figures import curve_figure, steps_figure
-from .parts import count_column, duration_column, grid, leads, records, section, share_column, size_column, table
+from .parts import (
+    count_column,
+    duration_column,
+    grid,
+    leads,
+    one_rank_only,
+    records,
+    section,
+    share_column,
+    size_column,
+    table,
+)
 
 HOLDERS = {"op": "op", "root_op": "outermost op", "module": "module", "line": "line"}
 """By what the holders are grouped, by the name that addresses use."""
@@ -57,7 +68,7 @@ def layout(served: Served, query: Query) -> html.Div:
         at = _moment(served, query, devices[number], number, window)
         verdict = html.H1(_verdict(served, rank, number, devices[number], window, step))
         parts = [
-            html.Div([verdict, _choices(devices, number, query)], className="verdict"),
+            html.Div([verdict, _choices(devices, number, query), *one_rank_only(served, query)], className="verdict"),
             html.Div(_curve(served, rank, number, devices[number], window, at), className="columns one"),
             _moment_parts(served, query, rank, number, at),
             html.Div([_growth(served, rank, devices[number]), moved], className="columns"),

@@ -82,7 +82,7 @@ def one_rank_only(served: Served, query: Query) -> list[html.Span]:
     """For the head of a page that shows one rank: which it is, where the address names none of several."""
     if len(served.recording.ranks) == 1 or served.rank_of(query.get("rank")) is not None:
         return []
-    return [html.Span(f"rank {chosen_rank(served, query)}; choose another at the top", className="dim")]
+    return [html.Span(f"rank {chosen_rank(served, query)} only; choose another at the top", className="dim")]
 
 
 def swatch(code: str) -> html.Span:

@@ -30,7 +30,8 @@ def layout(served: Served, query: Query) -> html.Div:
     rank, step = chosen_rank(served, query), chosen_step(served, query)
     frame = _lines(served, rank, step)
     known = frame[frame["file"].notna()]
-    words = f"What each line costs, rank {rank}" if len(served.recording.ranks) > 1 else "What each line costs"
+    named = served.rank_of(query.get("rank")) is not None and len(served.recording.ranks) > 1
+    words = "What each line costs" + (f", rank {rank}" if named else "")
     title = html.H1(words if step is None else f"{words}, step {step}")
     head = html.Div([title, *one_rank_only(served, query)], className="verdict")
     if not len(known):
