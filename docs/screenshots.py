@@ -37,7 +37,7 @@ class Picture:
 
 
 def _pick_longest_stall(page: Any) -> None:
-    """From the stalls to the timeline, at the longest one."""
+    """From the stalls of a step to the timeline, at the longest one."""
     page.locator("#stall-grid .ag-row").first.click()
     page.wait_for_selector(".timeline[data-ready]")
     page.wait_for_selector("#details h2")
@@ -45,7 +45,7 @@ def _pick_longest_stall(page: Any) -> None:
 
 PICTURES = (
     Picture("overview", "view=overview", ".chart .barlayer"),
-    Picture("timeline", "view=stalls", "#stall-grid .ag-row", act=_pick_longest_stall),
+    Picture("timeline", "view=stalls&step=12", "#stall-grid .ag-row", act=_pick_longest_stall),
     Picture("stalls", "view=stalls", "#stall-grid .ag-row", theme="light"),
     Picture("dependencies", "view=dependencies", ".graph-box"),
     Picture("source", "view=source", ".code tr.costliest", theme="light", part=".columns > .section:last-child"),
