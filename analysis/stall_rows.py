@@ -49,7 +49,7 @@ LAUNCHING = ("dispatch", "launch")
 """What a burst of launches consists of: the host is too slow for what the device has to run."""
 
 _BURST = 64
-_BURST_FRAC = 0.8
+_BURST_FRAC = 0.5
 
 
 @dataclass(frozen=True, eq=False)
@@ -241,8 +241,8 @@ def _with_inherited_latency(spells: Spells) -> Spells:
 def _bursts(t: Timeline, device: DeviceActivity, gaps: Gaps, owed: Debts) -> npt.NDArray[np.bool_]:
     """Which gaps end a burst of launches that the host alone cannot keep up with, with a False at the end.
 
-    Over the last operations, all launched since the host last waited, launching took clearly longer than running, the
-    host's other delays left out.
+    Over the last operations, all launched since the host last waited, launching took at least twice as long as running,
+    the host's other delays left out.
     """
     result = np.zeros(len(gaps) + 1, dtype=bool)
     rows = device.rows[t.launch[device.rows] >= 0]

@@ -74,7 +74,8 @@ class Cell:
 
     Attributes:
         truth_ns: Idle time that the mistake causes, per step, net of device work that it takes away.
-        gain_ns: By how much a step gets shorter without it.
+        gain_ns: By how much a step gets shorter without it, but for work that the device no longer has to do: no wait
+            can give that back.
         noise_ns: Standard deviation of the truth between repeats.
         predicted_ns: What our findings of the right kind would give back, with the mistake less without.
     """
@@ -184,6 +185,7 @@ def cell_of(
     moved = statistics.fmean(max(0.0, (b.window_ns - b.idle_ns) - (a.window_ns - a.idle_ns)) for a, b in pairs)
     differences = [a.idle_ns - b.idle_ns for a, b in pairs]
     noise = statistics.stdev(differences) if len(pairs) > 1 else float("inf")
+    work = statistics.fmean(max(0.0, (a.window_ns - a.idle_ns) - (b.window_ns - b.idle_ns)) for a, b in pairs)
     predicted = [
         statistics.fmean(sum(gain for kind, gain, _ in run.findings if kind in kinds) for run in runs)
         for runs in (on, off)
@@ -192,7 +194,7 @@ def cell_of(
         *names,
         causes=causes,
         truth_ns=statistics.fmean(differences) - moved,
-        gain_ns=statistics.fmean(a.window_ns - b.window_ns for a, b in pairs),
+        gain_ns=statistics.fmean(a.window_ns - b.window_ns for a, b in pairs) - work,
         moved_ns=moved,
         noise_ns=max(noise, LEAST_NOISE_NS),
         predicted_ns=predicted[0] - predicted[1],

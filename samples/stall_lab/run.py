@@ -81,6 +81,8 @@ def _recorded(
     workload: Workload, regime: Regime, train: Callable[[int, Callable[[], None]], None], path: Path
 ) -> tuple[list[int], list[int]]:
     """Trains while it is recorded; at the end of each step the time, and how long this thread had no core so far."""
+    import torch
+
     import stallscope
 
     ends: list[int] = []
@@ -95,6 +97,8 @@ def _recorded(
             ends.append(time.time_ns())
 
         train(LEAD_STEPS + workload.steps + TRAIL_STEPS, end_of_step)
+        # Where the host is far ahead the device is not done yet, and what ends the recording would disturb it.
+        torch.accelerator.synchronize()
     return ends, delays
 
 

@@ -72,6 +72,13 @@ def test_device_work_that_is_gone_is_taken_off(scores) -> None:
     assert (found.moved_ns, found.truth_ns, found.gain_ns) == (2e6, 3e6, 3e6)
 
 
+def test_work_that_the_device_does_for_the_mistake_is_no_gain_of_waiting_less(scores) -> None:
+    """With the mistake the device waits 5 ms more and works 3 ms more: no finding about waiting gives back the 3."""
+    off = [run(scores, 1e6, {}, window=51e6) for _ in range(2)]
+    found = cell(scores, [run(scores, 6e6, {}, window=59e6) for _ in range(2)], off)
+    assert (found.truth_ns, found.gain_ns) == (5e6, 5e6)
+
+
 def test_a_run_without_a_core_for_a_quarter_of_the_time_is_disturbed(scores) -> None:
     assert [scores.is_disturbed(run(scores, 0, {}, window=10e6, delay=delay), 12) for delay in (29e6, 31e6)] == [0, 1]
 
