@@ -9,7 +9,9 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from ..analysis.device_bands import DeviceBands
+import numpy as np
+
+from ..analysis.device_bands import BAND_CODES, DeviceBands
 from ..analysis.findings import Findings, findings
 from ..analysis.step_breakdown import step_breakdown
 from ..analysis.tile_index import TileIndex, tile_index
@@ -21,6 +23,10 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from ..profiler.recording.reader import Recording
+
+
+_AT_ONCE = 1 << 20
+"""How many pieces of the bands are looked at at once."""
 
 
 @dataclass(eq=False)
@@ -65,6 +71,15 @@ class Served:
     def bands(self) -> DeviceBands:
         """The bands of its devices."""
         return self.outline.bands
+
+    @cached_property
+    def band_codes(self) -> tuple[str, ...]:
+        """What occurs in the bands: states and causes, in the order of ``BAND_CODES``."""
+        there = np.zeros(len(BAND_CODES), dtype=np.bool_)
+        category = self.bands.index.category
+        for first in range(0, len(category), _AT_ONCE):
+            there[np.unique(category[first : first + _AT_ONCE])] = True
+        return tuple(code for code, found in zip(BAND_CODES, there.tolist(), strict=True) if found)
 
     @property
     def findings(self) -> Findings:

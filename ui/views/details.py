@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy as np
 from dash import dcc, html
 
 from ...analysis.arrivals import arrivals
 from ...analysis.causes import CAUSES
-from ...analysis.device_bands import BAND_CODES
 from ...analysis.slice_facts import SliceFacts, slice_facts, stall_facts, stalls_resting_on
 from ...analysis.slice_search import entry_of_slice
 from ...analysis.source_position import SourceLine
@@ -25,9 +23,7 @@ Query = Mapping[str, str]
 
 def nothing_picked(served: Served) -> list[Any]:
     """What the pane says while nothing is picked: what to do, and what the colours of the state bands mean."""
-    pieces = np.bincount(served.bands.index.category, minlength=len(BAND_CODES))
-    codes = [code for code, count in zip(BAND_CODES, pieces.tolist(), strict=True) if count]
-    legend = [html.Span(swatch(code), title=CAUSES.get(code, "")) for code in codes]
+    legend = [html.Span(swatch(code), title=CAUSES.get(code, "")) for code in served.band_codes]
     return [
         html.H2("Slice"),
         html.P("Click a slice, or a piece of a state band, to see everything about it.", className="note"),
