@@ -43,6 +43,7 @@ from stallscope.analysis.causes import CAUSE_NAMES
 from stallscope.analysis.device_activity import DeviceActivity, rank_activity
 from stallscope.analysis.exposed_communication import communication_lines, communication_pieces, peer_reasons
 from stallscope.analysis.findings import Finding, findings
+from stallscope.analysis.same_steps import of_steps
 from stallscope.analysis.stall_claims import claims
 from stallscope.analysis.stall_lines import stall_lines
 from stallscope.analysis.stalls import stalls_of_device
@@ -92,9 +93,15 @@ def evaluated(folder: Path, run: dict[str, Any]) -> Evaluation:
         (end - start) / steps,
         {name: {key: value / steps for key, value in sums.items()} for name, sums in said.items()},
         abs(total - run["truth"]["idle_ns"]),
-        [(f.kind, per_step(f, steps), f"{f.kind} {f.file}:{f.line}") for f in findings(recording).findings],
+        [(f.kind, per_step(f, steps), f"{f.kind} {f.file}:{f.line}") for f in promised(recording, steps)],
         run["run_delay_ns"],
     )
+
+
+def promised(recording: Recording, steps: int) -> tuple[Finding, ...]:
+    """The findings about what the truth is about: the steps that are measured and, of two ranks, the first."""
+    measured_steps = frozenset(range(LEAD_STEPS, LEAD_STEPS + steps))
+    return findings(of_steps(recording, measured_steps), ranks=(0,)).findings
 
 
 def named_causes(recording: Recording, start: int, end: int) -> tuple[dict[Key, float], int, int]:
