@@ -13,6 +13,9 @@ import numpy as np
 
 from .timeline import Ints, Timeline
 
+_AT_ONCE_NS = 20_000
+"""A wait that begins so soon after memory was given back is a part of that: allocators wait before and after."""
+
 _GIVES_BACK = re.compile(r"(?i)free|release|unmap|destroy")
 _TAKES = re.compile(r"(?i)alloc|create|map")
 
@@ -34,17 +37,20 @@ def gave_back(t: Timeline) -> Ints:
 
 
 def waits_to_give_back(t: Timeline) -> Ints:
-    """Rows of the waits right before a call that gives memory back: the thread's next slice, in the same one."""
+    """Rows of the waits right before a call that gives memory back, or right after one, in the same slice."""
     rows = np.flatnonzero(t.is_category("synchronization") & t.is_on(t.threads))
     frees = np.array([*(_kind(name) < 0 for name in t.names), False], dtype=np.bool_)
+    gives_back = np.append(t.is_category("allocation") & frees[t.name], False)
     following = np.full(len(rows), -1, dtype=np.int64)
     for track in np.unique(t.track[rows]).tolist():
         place, mine = t.rows_of_track(track), np.flatnonzero(t.track[rows] == track)
         after = place.start + np.searchsorted(t.ts[place], t.end[rows[mine]], side="left")
         following[mine] = np.where(after < place.stop, after, -1)
-    rows, following = rows[following >= 0], following[following >= 0]
-    found = t.is_category("allocation")[following] & frees[t.name[following]]
-    result: Ints = rows[found & (t.parent[rows] == t.parent[following])]
+    parent, end = np.append(t.parent, -2), np.append(t.end, 0)
+    before = gives_back[following] & (parent[following] == t.parent[rows])
+    earlier = np.where((rows > 0) & (t.track[rows] == t.track[rows - 1]), rows - 1, -1)
+    at_once = t.ts[rows] - end[earlier] <= _AT_ONCE_NS
+    result: Ints = rows[before | (gives_back[earlier] & (parent[earlier] == t.parent[rows]) & at_once)]
     return result
 
 

@@ -40,7 +40,7 @@ from .timeline import DATA_MOVEMENT, STALL, Ints, Timeline, memoized
 if TYPE_CHECKING:
     from ..profiler.recording.reader import Recording
 
-ANALYSIS_VERSION = 5
+ANALYSIS_VERSION = 6
 """Raised when the same recording would give other rows: kept with every row, and part of the key of cached ones."""
 
 CONFIDENCE = ("low", "medium", "high")

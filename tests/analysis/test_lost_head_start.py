@@ -56,6 +56,18 @@ def test_a_wait_right_before_memory_goes_back_is_a_part_of_giving_back() -> None
     assert set(frame.loc[frame["cause"] == "dispatch", "root_slice_id"]) == {wait}
 
 
+def test_a_wait_right_after_memory_went_back_is_a_part_of_giving_back() -> None:
+    for pause, expected in ((5, {"allocation": 430}), (30, {"allocation": 100, "synchronization": 330})):
+        scene = Scene()
+        scene.kernel(0, 10, 500)
+        scene.host(FREE, "allocation", 100, 510)
+        scene.host(WAIT, "synchronization", 610 + pause, 5)
+        scene.host("aten::mm", "op", 650, 280)
+        scene.kernel(930, 940)
+        # The device was busy for 410 of the call, so that all of the gap is owed; the wait finds it idle.
+        assert total(owed(scene), 1) == expected
+
+
 def test_a_wait_that_is_not_followed_at_once_is_a_wait() -> None:
     for between in ("op", "python"):
         scene = Scene()
