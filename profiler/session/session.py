@@ -248,6 +248,7 @@ class Session:
                 _OWN, "max_bytes_reached", "data_loss", ts=self.rows.now(), detail=f"max_bytes={limit} is used up"
             )
             self._collectors.tell("on_full")
+            self._steps.tell_later()  # the next step's end is one to act on
 
     def _accounts(self) -> dict[str, Any]:
         return {name: account.as_json() for name, account in self._guard.accounts.items()}
