@@ -243,12 +243,12 @@ class Session:
         limit = self.settings["max_bytes"]
         if limit and not self.is_full and folder_bytes(self.folder) > limit:
             self.is_full = True
-            self.phase = "done"
             self.loss(
                 _OWN, "max_bytes_reached", "data_loss", ts=self.rows.now(), detail=f"max_bytes={limit} is used up"
             )
             self._collectors.tell("on_full")
             self._steps.tell_later()  # the next step's end is one to act on
+            self.phase = "done"
 
     def _accounts(self) -> dict[str, Any]:
         return {name: account.as_json() for name, account in self._guard.accounts.items()}
