@@ -247,7 +247,7 @@ class Session:
                 _OWN, "max_bytes_reached", "data_loss", ts=self.rows.now(), detail=f"max_bytes={limit} is used up"
             )
             self._collectors.tell("on_full")
-            self._steps.tell_later()  # the next step's end is one to act on
+            self._steps.press()
             self.phase = "done"
 
     def _accounts(self) -> dict[str, Any]:

@@ -42,6 +42,7 @@ class Stepping:
         self._counting = threading.RLock()
         self._telling = threading.Lock()
         self._noted_source: str | None = None
+        self._is_pressing = False
         self._noted: deque[int] = deque()
         self._past: deque[StepEnd] = deque()
 
@@ -72,7 +73,7 @@ class Stepping:
                 self._telling.release()
 
     def _mark_and_tell(self, source: str) -> None:
-        session = self._session
+        session, self._is_pressing = self._session, False
         with self._counting:
             self._count_noted()
             ended = self._clock.boundary(source, self._now())
@@ -87,6 +88,8 @@ class Stepping:
             self._clock.resume(self._now())
         follows = bool(ended) and not self._scheduled and not self._collectors.want_next_step()
         self._noted_source = source if follows else None
+        if self._is_pressing:  # looked at last, since another thread sets it first
+            self._noted_source = None
 
     def paused(self, ts: int, dur: int) -> None:
         """The profiler held the program from ``ts`` on, for ``dur`` ns: see ``StepClock.paused``."""
@@ -106,6 +109,11 @@ class Stepping:
             self._count_and_tell()
         finally:
             self._telling.release()
+
+    def press(self) -> None:
+        """The next step's end must be told as it happens, whatever collectors want."""
+        self._is_pressing = True
+        self._noted_source = None
 
     def end(self) -> None:
         """Tells collectors of the last steps; from now on none is noted."""

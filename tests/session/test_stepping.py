@@ -81,6 +81,23 @@ def test_who_wants_the_next_step_is_called_at_its_end_after_those_before_it() ->
     assert steps.count == 6
 
 
+def test_who_presses_has_the_next_end_told_at_once() -> None:
+    session, told, steps = stepping()
+    mark(session, steps, 10, 20)
+    steps.press()
+    mark(session, steps, 30, 40)
+    assert told.heard == [("on_step", 0), ("on_past_steps", 1), ("on_step", 2)]
+
+
+def test_who_presses_while_steps_are_told_has_the_one_after_told_at_once() -> None:
+    session, told, steps = stepping()
+    told.want_next_step = lambda: steps.press() or False  # type: ignore[func-returns-value, method-assign]
+    mark(session, steps, 10)
+    told.want_next_step = lambda: False  # type: ignore[method-assign]
+    mark(session, steps, 20, 30)
+    assert told.heard == [("on_step", 0), ("on_step", 1)]
+
+
 def test_steps_that_were_noted_are_told_before_one_that_is_told_at_its_end() -> None:
     session, told, steps = stepping()
     mark(session, steps, 10, 20, source="annotation")
