@@ -23,7 +23,7 @@ SCHEDULE_EVERY = 5
 MOST_HZ = 100.0
 """Samples a second, unless a setting says how many."""
 
-SHARE = {"always": 0.002}
+SHARE = {"always": 0.001}
 USUAL_SHARE = 0.005
 """The share of one core that samples may take, by detail, unless a setting says how many are wanted."""
 
