@@ -270,7 +270,8 @@ def _measured(recording: Recording, t: Timeline, measure: Measure, step: int | N
         ]
         rows = np.concatenate([np.zeros(0, dtype=np.int64), *parts])
         return t.launch[rows].astype(np.int64), (t.end - t.ts)[rows], t.slice_id[rows]
-    chosen = np.isin(t.track, _threads(t))
+    # As with stalls, a profiler's own work is not the program's.
+    chosen = np.isin(t.track, _threads(t)) & ~t.is_category("overhead")
     chosen &= host_selection(recording, t.rank, step=step, everything=everything).holds(t.ts)
     rows = np.flatnonzero(chosen)
     return rows, self_time(t.ts, t.end, t.parent)[rows], t.slice_id[rows]

@@ -23,7 +23,7 @@ REST_S = 60.0
 
 
 class WindowTrigger:
-    """Says at each step's end whether a window should begin.
+    """Says of each step that has ended whether a window should begin.
 
     Args:
         factor: A step is an outlier from this many times the median of the steps before it.

@@ -29,7 +29,7 @@ class StepEnd:
     Attributes:
         step: The step's number, from 0.
         ts: When it began [ns].
-        end: When it ended [ns]; the next one begins once every collector has been told.
+        end: When it ended [ns]. The next one begins then, or once every collector has been told where that is at once.
         phase: The schedule's phase of this step: wait, warm_up or active.
         next_phase: The schedule's phase of the step that begins now; ``done`` after the last.
     """

@@ -38,7 +38,7 @@ def _twin(recording: Any, measure: str) -> Counter[tuple[str, ...]]:
 
     spent: Counter[tuple[str, ...]] = Counter()
     if measure == "host":
-        for row in np.flatnonzero(np.isin(t.track, t.threads)).tolist():
+        for row in np.flatnonzero(np.isin(t.track, t.threads) & ~t.is_category("overhead")).tolist():
             children = np.flatnonzero(t.parent == row)
             spent[path(row)] += int(t.dur[row] - t.dur[children].sum())
     elif measure == "device":
@@ -126,3 +126,12 @@ def test_a_step_leaves_only_what_belongs_to_it() -> None:
     assert paths(hierarchy(recording, 0))[step] == 2700
     assert paths(hierarchy(recording, 0, step=1))[step] == 900
     assert paths(hierarchy(recording, 0, measure="device", step=2))[step] == 102
+
+
+def test_a_pause_of_the_recorder_is_no_time_of_the_program() -> None:
+    trace = TraceBuilder()
+    main = trace.thread("main")
+    trace.slice(main, "aten::mm", "op", 0, 70)
+    trace.slice(main, "torch.profiler: end and export of a segment", "overhead", 100, 5000)
+    recording: Any = trace.recording()
+    assert paths(hierarchy(recording, 0)) == {("main",): 70, ("main", "aten::mm"): 70}
