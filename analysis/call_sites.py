@@ -158,7 +158,7 @@ class _Walk:
     def _call(self, node: ast.Call) -> None:
         if isinstance(node.func, ast.Attribute):
             # Of a chain over several lines the line of the method's name runs.
-            self._note(node.func.end_lineno or node.lineno, (node.func.attr,), is_open=_may_hold(node.func))
+            self._note(node.func.end_lineno or node.lineno, _names_of(node.func), is_open=_may_hold(node.func))
         elif isinstance(node.func, ast.Name):
             self._note(node.lineno, (node.func.id,), is_open=True)
         else:
@@ -194,6 +194,12 @@ class _Walk:
         if names or is_open:
             more = ("__init__", "__new__") if is_open and names and names[0][:1].isupper() else ()
             self.found.append(Site(frozenset((*names, *more)), line, self.loops, is_open))
+
+
+def _names_of(node: ast.Attribute) -> tuple[str, ...]:
+    """What a call of an attribute is called in a trace: torch names ``torch.special.i0`` ``special_i0``."""
+    around = getattr(node.value, "attr", None) or getattr(node.value, "id", None)
+    return (node.attr, f"{around}_{node.attr}") if around else (node.attr,)
 
 
 def _may_hold(node: ast.Attribute) -> bool:

@@ -1,4 +1,8 @@
-"""The user's own source files as they were: those that occur in recorded stacks and are not of an installed package."""
+"""The user's own source files as they were: those that occur in recorded stacks and are not of an installed package.
+
+What torch's profiler has traced is not read before the recording is converted. Where it traces Python's calls, the
+modules of the user's that are loaded may all be in there, and are kept, too.
+"""
 
 from __future__ import annotations
 
@@ -36,11 +40,17 @@ class SourcesCollector:
         if not self._context.settings["sources"]:
             return
         foreign = installed_folders()
-        own = sorted(file for file in self._context.rows.files_seen() if is_users_file(file, foreign))
+        seen = self._context.rows.files_seen()
+        maybe = loaded_files() - seen if self._calls_were_traced() else set()
+        own = [file for files in (seen, maybe) for file in sorted(files) if is_users_file(file, foreign)]
         for file in own[:MOST_FILES]:
             self._add(Path(file))
         if len(own) > MOST_FILES:
             self._context.loss(self.name, "files_left_out", "info", count=len(own) - MOST_FILES)
+
+    def _calls_were_traced(self) -> bool:
+        traced = self._context.torch_recorded[1] > 0 or self._context.torch_recording_since is not None
+        return traced and self._context.detail != "low"
 
     def _add(self, path: Path) -> None:
         try:
@@ -51,6 +61,20 @@ class SourcesCollector:
         if len(data) <= LARGEST_BYTES:
             text = self._context.redacted(data.decode("utf-8", errors="replace"))
         self._context.rows.append("sources", path=str(path), sha256=hashlib.sha256(data).hexdigest(), text=text)
+
+
+def loaded_files() -> set[str]:
+    """The files of all loaded modules but the profiler's own."""
+    package = __name__.partition(".")[0]
+    files = set()
+    for known_as, module in list(sys.modules.items()):
+        facts = getattr(module, "__dict__", {})  # programs put other objects there; attributes may run their code
+        # A module that was started with -m is known as __main__ alone.
+        name = getattr(facts.get("__spec__"), "name", None) or known_as
+        file = facts.get("__file__")
+        if isinstance(file, str) and (not name.startswith(f"{package}.") or name.startswith(f"{package}.samples.")):
+            files.add(file)
+    return files
 
 
 def installed_folders() -> tuple[str, ...]:

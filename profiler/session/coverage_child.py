@@ -170,8 +170,9 @@ def _record(task: CoverageTask, training: Training, batches: list[tuple[Any, Any
     from .profile import profile
 
     training.new_optimizer()
-    # Whoever reads it converts it: a converter would take processor time from the model for a few steps' sake.
-    with profile(path, detail="normal", label=task.name, sources=False, convert=False) as recording:
+    # Whoever reads it converts it: a converter would take processor time from the model for a few steps' sake. The text
+    # of the source is kept, since the line of a fallback is read from it.
+    with profile(path, detail="normal", label=task.name, convert=False) as recording:
         for number in range(task.recorded_steps):
             training.step(batches[number % len(batches)])
             recording.step()

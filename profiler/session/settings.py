@@ -123,7 +123,7 @@ SETTINGS: dict[str, Setting] = {
             _number(0.1),
             "Stack samples per second. Unset: 100, fewer where they would take over 1 % of a core (always: 0.2 %).",
         ),
-        Setting("sources", True, _flag, "Keep the text of the user's source files that occur in stacks."),
+        Setting("sources", True, _flag, "Keep the text of the user's source files that may occur in stacks."),
         Setting("window_steps", 5, _whole(1), "Steps of a full window that detail=always takes by itself."),
         Setting("window_every_s", 600.0, _number(1), "detail=always takes a window this often."),
         Setting("outlier_factor", 2.0, _number(1), "detail=always takes one after a step this many times the median."),

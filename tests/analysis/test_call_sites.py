@@ -9,7 +9,7 @@ import warnings
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stallscope.analysis.call_sites import ANY, MODULE, MOST_SITES, functions_of, placed_calls
+from stallscope.analysis.call_sites import ANY, MODULE, MOST_SITES, functions_of, is_named, placed_calls
 
 LOOP = textwrap.dedent(
     """
@@ -55,6 +55,12 @@ def test_what_is_not_in_the_text_has_no_place() -> None:
 def test_a_call_may_carry_the_name_of_its_module() -> None:
     source = "def f(x):\n    y = layer(x)\n    return torch.special.entr(torch.fft.fft(y))\n"
     assert lines(source, ("f", 1), [MODULE, "fft_fft", "special_entr"]) == [2, 3, 3]
+    short = "def f(x):\n    y = torch.special.i0(x)\n    return torch.special.i1(y)\n"
+    (sites,) = [text.sites for key, text in functions_of(short).items() if key == ("f", 1)]
+    assert [[site.line for site in sites if is_named(site, name)] for name in ("special_i0", "special_i1")] == [
+        [2],
+        [3],
+    ]
 
 
 def test_a_question_for_the_truth_is_a_call() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import threading
 import time
@@ -47,6 +48,23 @@ def test_losses_are_the_same_bit_for_bit_and_everything_is_there(tmp_path: Path)
     assert recording.table("memory").num_rows > 0
     assert recording.table("samples").num_rows > 0
     assert [Path(row["path"]).name for row in recording.table("sources").to_pylist()].count("test_profile.py") == 1
+
+
+@pytest.mark.parametrize("detail", ["low", "normal"])
+def test_the_source_of_calls_that_only_torch_saw_is_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, detail: str
+) -> None:
+    written = "import torch\n\n\ndef twice(x):\n    y = x\n    return torch.special.i1(y)\n"
+    (tmp_path / "short_helper.py").write_text(written)
+    monkeypatch.syspath_prepend(tmp_path)
+    helper = importlib.import_module("short_helper")
+    with stallscope.profile(tmp_path / "run", detail=detail, collectors="torch,sources") as prof:
+        helper.twice(torch.ones(2))
+        prof.step()
+    kept = {Path(row["path"]): row["text"] for row in opened(tmp_path / "run").table("sources").to_pylist()}
+    assert kept.get(tmp_path / "short_helper.py") == (written if detail == "normal" else None)
+    package = Path(stallscope.__file__).parents[1]
+    assert not [path for path in kept if path.is_relative_to(package / "profiler")]
 
 
 def test_torchs_slices_and_ours_lie_on_one_track_of_the_thread(tmp_path: Path) -> None:
