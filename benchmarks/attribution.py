@@ -24,6 +24,7 @@ from typing import Any
 
 import numpy as np
 from attribution_scores import (
+    MOST_GAIN_OFF,
     Cell,
     Evaluation,
     Key,
@@ -225,6 +226,8 @@ def row_of(cell: Cell) -> dict[str, Any]:
         "causes": list(cell.causes), "truth_ms": _ms(cell.truth_ns),
         "noise_ms": _ms(cell.noise_ns) if math.isfinite(cell.noise_ns) else None,
         "gain_ms": _ms(cell.gain_ns), "moved_ms": _ms(cell.moved_ns), "predicted_ms": _ms(cell.predicted_ns),
+        "gain_noise_ms": _ms(cell.gain_noise_ns) if math.isfinite(cell.gain_noise_ns) else None,
+        "gain_scored": cell.gain_scored,
         "scored": cell.scored, "sum_off_ns": cell.sum_off_ns, **scores,
     }  # fmt: skip
 
@@ -249,6 +252,7 @@ def text_of(cell: Cell) -> str:
     wrong = sorted(((v, c) for c, v in row["ours"]["rises_ms"].items() if c not in cell.causes and v > 0), reverse=True)
     note = ", ".join(f"{cause} {value:.2f}" for value, cause in wrong[:3])
     gain = f"{row['predicted_ms'] / row['gain_ms']:.2f}" if row["gain_ms"] > 0 else ""
+    gain = gain if cell.gain_scored else f"({gain})"
     return head + "".join(f" {share:5.2f} |" for share in shares) + f" {gain} | {note} |"
 
 
@@ -274,6 +278,8 @@ def summary_lines(cells: list[Cell]) -> Iterator[str]:
     for cause, total in by_cause(cells, "ours").items():
         shares = " | ".join(str(total[key]) for key in keys[:4])
         yield f"| {cause} | {total['cells']} | {shares} |"
+    right, scored = (totals(cells, "ours")[key] for key in ("gain_right", "gain_cells"))
+    yield f"\ngain within {MOST_GAIN_OFF:.0%} in {right} of {scored} (in brackets: not clear of its noise, not counted)"
     matrix = confusion(cells, "ours")
     said = sorted({cause for row in matrix.values() for cause, value in row.items() if abs(value) > 50_000})
     yield "\nms per step, true cause down, our cause across:\n\n| | " + " | ".join(said) + " |"

@@ -17,6 +17,7 @@ Key = tuple[str, str | None, int | None, Place | None]
 
 NOISE_FACTOR = 3
 MOST_DELAY_FRAC = 0.25
+MOST_GAIN_OFF = 0.25
 
 LEAST_NOISE_NS = 20_000
 """Per step; two or three repeats can agree by accident."""
@@ -77,6 +78,7 @@ class Cell:
         gain_ns: By how much a step gets shorter without it, but for work that the device no longer has to do: no wait
             can give that back.
         noise_ns: Standard deviation of the truth between repeats.
+        gain_noise_ns: The same of the gain.
         predicted_ns: What our findings of the right kind would give back, with the mistake less without.
     """
 
@@ -89,6 +91,7 @@ class Cell:
     gain_ns: float
     moved_ns: float
     noise_ns: float
+    gain_noise_ns: float
     predicted_ns: float
     sum_off_ns: int
     scores: dict[str, Score] = field(default_factory=dict)
@@ -97,6 +100,16 @@ class Cell:
     def scored(self) -> bool:
         """Whether the truth stands out of the noise."""
         return self.truth_ns >= NOISE_FACTOR * self.noise_ns
+
+    @property
+    def gain_scored(self) -> bool:
+        """Whether the gain stands out of its own noise as well: of a short difference of long steps there is more."""
+        return self.scored and self.gain_ns >= NOISE_FACTOR * self.gain_noise_ns
+
+    @property
+    def gain_is_right(self) -> bool:
+        """Whether what is promised is near what a step really gets shorter by."""
+        return abs(self.predicted_ns - self.gain_ns) <= MOST_GAIN_OFF * self.gain_ns
 
 
 def line_map(before: dict[str, str], after: dict[str, str]) -> dict[tuple[str, int], int]:
@@ -176,6 +189,11 @@ def is_disturbed(run: Evaluation, steps: int) -> bool:
     return run.delay_ns > MOST_DELAY_FRAC * run.window_ns * steps
 
 
+def noise_of(repeats: list[float]) -> float:
+    """How much repeats of a time differ: infinitely where there is one alone."""
+    return max(statistics.stdev(repeats), LEAST_NOISE_NS) if len(repeats) > 1 else float("inf")
+
+
 def cell_of(
     names: tuple[str, str, str, int], causes: tuple[str, ...], kinds: tuple[str, ...], lines: set[tuple[str, int]],
     on: list[Evaluation], off: list[Evaluation],
@@ -184,8 +202,8 @@ def cell_of(
     pairs = list(zip(on, off, strict=True))
     moved = statistics.fmean(max(0.0, (b.window_ns - b.idle_ns) - (a.window_ns - a.idle_ns)) for a, b in pairs)
     differences = [a.idle_ns - b.idle_ns for a, b in pairs]
-    noise = statistics.stdev(differences) if len(pairs) > 1 else float("inf")
-    work = statistics.fmean(max(0.0, (a.window_ns - a.idle_ns) - (b.window_ns - b.idle_ns)) for a, b in pairs)
+    work = [max(0.0, (a.window_ns - a.idle_ns) - (b.window_ns - b.idle_ns)) for a, b in pairs]
+    gains = [a.window_ns - b.window_ns - more for (a, b), more in zip(pairs, work, strict=True)]
     predicted = [
         statistics.fmean(sum(gain for kind, gain, _ in run.findings if kind in kinds) for run in runs)
         for runs in (on, off)
@@ -194,9 +212,10 @@ def cell_of(
         *names,
         causes=causes,
         truth_ns=statistics.fmean(differences) - moved,
-        gain_ns=statistics.fmean(a.window_ns - b.window_ns for a, b in pairs) - work,
+        gain_ns=statistics.fmean(gains),
         moved_ns=moved,
-        noise_ns=max(noise, LEAST_NOISE_NS),
+        noise_ns=noise_of(differences),
+        gain_noise_ns=noise_of(gains),
         predicted_ns=predicted[0] - predicted[1],
         sum_off_ns=max(run.sum_off_ns for run in (*on, *off)),
     )
@@ -230,6 +249,8 @@ def totals(cells: list[Cell], method: str) -> dict[str, Any]:
         "mean_cell_line_frac": _frac(
             sum(_frac(c.scores[method].either_line_ns, c.truth_ns) or 0 for c in scored), len(scored)
         ),
+        "gain_right": sum(cell.gain_is_right for cell in cells if cell.gain_scored),
+        "gain_cells": sum(cell.gain_scored for cell in cells),
         "cells": len(scored),
         "unscored": len(cells) - len(scored),
     }

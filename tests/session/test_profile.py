@@ -55,14 +55,15 @@ def test_the_source_of_calls_that_only_torch_saw_is_kept(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, detail: str
 ) -> None:
     written = "import torch\n\n\ndef twice(x):\n    y = x\n    return torch.special.i1(y)\n"
-    (tmp_path / "short_helper.py").write_text(written)
+    name = f"short_helper_{detail}"
+    (tmp_path / f"{name}.py").write_text(written)
     monkeypatch.syspath_prepend(tmp_path)
-    helper = importlib.import_module("short_helper")
+    helper = importlib.import_module(name)
     with stallscope.profile(tmp_path / "run", detail=detail, collectors="torch,sources") as prof:
         helper.twice(torch.ones(2))
         prof.step()
     kept = {Path(row["path"]): row["text"] for row in opened(tmp_path / "run").table("sources").to_pylist()}
-    assert kept.get(tmp_path / "short_helper.py") == (written if detail == "normal" else None)
+    assert kept.get(tmp_path / f"{name}.py") == (written if detail == "normal" else None)
     package = Path(stallscope.__file__).parents[1]
     assert not [path for path in kept if path.is_relative_to(package / "profiler")]
 

@@ -56,6 +56,21 @@ def test_what_is_beyond_the_truth_is_wrong_and_not_right(scores) -> None:
     assert scores.totals([found], "ours")["wrong_frac"] == 0.5
 
 
+def test_a_gain_is_judged_where_it_stands_out_of_its_own_noise(scores) -> None:
+    """2 ms are true in each pair; once the device is slower without the mistake, and what a step gains is less."""
+    on = [run(scores, 2e6, {("input", *LINE): 2e6}, window=50e6) for _ in range(3)]
+    steady = cell(scores, on, [run(scores, 0, {}, window=48e6) for _ in range(3)])
+    assert (steady.gain_ns, steady.gain_scored, steady.gain_is_right) == (2e6, True, True)
+    noisy = cell(scores, on, [run(scores, 0, {}, window=window) for window in (48e6, 48e6, 49e6)])
+    assert noisy.scored
+    assert noisy.gain_noise_ns == pytest.approx(1e6 / 3**0.5)
+    assert not noisy.gain_scored
+    far = cell(scores, on, [run(scores, 0, {}, window=48.5e6) for _ in range(3)])
+    assert (far.gain_scored, far.gain_is_right) == (True, False)
+    total = scores.totals([steady, noisy, far], "ours")
+    assert (total["cells"], total["gain_cells"], total["gain_right"]) == (3, 2, 1)
+
+
 def test_a_truth_within_the_noise_is_not_scored(scores) -> None:
     off = [run(scores, 0, {}) for _ in range(3)]
     found = cell(scores, [run(scores, idle, {}) for idle in (1e6, 2e6, 3e6)], off)
