@@ -119,12 +119,21 @@ def findings(recording: Recording, *, ranks: tuple[int, ...] | None = None) -> F
     """The findings of a recording, over the steady steps where it has steps and over each device's window elsewhere."""
     chosen = recording.ranks if ranks is None else ranks
     scopes = [scope for rank in chosen for scope in _scopes(recording, rank)]
-    candidates = [c for scope in scopes for c in stall_candidates(recording, scope)]
-    candidates += communication_candidates(recording, scopes)
-    found = [finding for finding in _over_ranks(candidates) if finding.share_frac >= WORTH_FRAC]
+    found = [one for one in _over_ranks(_candidates(recording, scopes)) if one.share_frac >= WORTH_FRAC]
     found = _one_of_each_spread(sorted(found, key=lambda finding: -finding.gives_back_ns))
     found = (found + _memory(recording, chosen))[:LIMIT]
     return Findings(_verdict(scopes, found), tuple(found), tuple(_cold_starts(recording, chosen)))
+
+
+def finding_candidates(recording: Recording, *, ranks: tuple[int, ...] | None = None) -> list[Candidate]:
+    """What findings are chosen from: each kind of loss on each device with its line, however small, in no order."""
+    chosen = recording.ranks if ranks is None else ranks
+    return _candidates(recording, [scope for rank in chosen for scope in _scopes(recording, rank)])
+
+
+def _candidates(recording: Recording, scopes: list[Scope]) -> list[Candidate]:
+    candidates = [c for scope in scopes for c in stall_candidates(recording, scope)]
+    return candidates + communication_candidates(recording, scopes)
 
 
 def _scopes(recording: Recording, rank: int) -> list[Scope]:

@@ -43,7 +43,8 @@ import stallscope
 from stallscope.analysis.causes import CAUSE_NAMES
 from stallscope.analysis.device_activity import DeviceActivity, rank_activity
 from stallscope.analysis.exposed_communication import communication_lines, communication_pieces, peer_reasons
-from stallscope.analysis.findings import Finding, findings
+from stallscope.analysis.finding_candidates import Candidate
+from stallscope.analysis.findings import finding_candidates, findings
 from stallscope.analysis.same_steps import of_steps
 from stallscope.analysis.stall_claims import claims
 from stallscope.analysis.stall_lines import stall_lines
@@ -89,20 +90,28 @@ def evaluated(folder: Path, run: dict[str, Any]) -> Evaluation:
     slices = run_slices(recording, start, end, files)
     for name, method in (("priority_sweep", priority_sweep), ("stream_gaps", stream_gaps)):
         said[name] = {(*key, None): value for key, value in method(slices).items()}
+    promises, shown = promises_of(recording, steps)
     return Evaluation(
         (run["truth"]["idle_ns"] - profiler) / steps,
         (end - start) / steps,
         {name: {key: value / steps for key, value in sums.items()} for name, sums in said.items()},
         abs(total - run["truth"]["idle_ns"]),
-        [(f.kind, per_step(f, steps), f"{f.kind} {f.file}:{f.line}") for f in promised(recording, steps)],
+        promises,
+        shown,
         run["run_delay_ns"],
     )
 
 
-def promised(recording: Recording, steps: int) -> tuple[Finding, ...]:
-    """The findings about what the truth is about: the steps that are measured and, of two ranks, the first."""
-    measured_steps = frozenset(range(LEAD_STEPS, LEAD_STEPS + steps))
-    return findings(of_steps(recording, measured_steps), ranks=(0,)).findings
+def promises_of(recording: Recording, steps: int) -> tuple[dict[Place, float], list[str]]:
+    """What is promised, and what is shown of it, about what the truth is: the measured steps and, of two ranks, one."""
+    measured_steps = of_steps(recording, frozenset(range(LEAD_STEPS, LEAD_STEPS + steps)))
+    promises: dict[Place, float] = {}
+    for candidate in finding_candidates(measured_steps, ranks=(0,)):
+        file = candidate.file.rsplit("/", 1)[-1] if candidate.file is not None else None
+        place = (candidate.kind, file, candidate.line)
+        promises[place] = promises.get(place, 0.0) + per_step(candidate, steps)
+    shown = findings(measured_steps, ranks=(0,)).findings
+    return promises, [f"{finding.kind} {finding.file}:{finding.line}" for finding in shown]
 
 
 def named_causes(recording: Recording, start: int, end: int) -> tuple[dict[Key, float], int, int]:
@@ -150,9 +159,9 @@ def communication(recording: Recording, device: DeviceActivity, start: int, end:
     return sums
 
 
-def per_step(finding: Finding, steps: int) -> float:
-    """What a finding would give back, per step; one about the whole recording is spread over all of its steps."""
-    return finding.gives_back_ns / (1 if finding.per == "step" else steps + LEAD_STEPS + TRAIL_STEPS)
+def per_step(candidate: Candidate, steps: int) -> float:
+    """What it would give back, per step; one about the whole recording is spread over all of its steps."""
+    return candidate.dur_ns / (candidate.scope.steps or steps + LEAD_STEPS + TRAIL_STEPS)
 
 
 def measured(
@@ -324,7 +333,7 @@ def main() -> None:
             for cell in found:
                 show(text_of(cell))
             if not job.workload.injections:
-                said = sorted({text for run in runs for _, _, text in run.findings})
+                said = sorted({text for run in runs for text in run.findings})
                 idle = round(max(run.idle_ns for run in runs) / 1e6, 3)
                 names = {"workload": job.workload.name, "regime": job.regime, "seed": job.seed}
                 clean.append(names | {"idle_ms": idle, "findings": said})

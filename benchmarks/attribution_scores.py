@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 Place = tuple[str, str | None, int | None]
-"""Cause, file name, line."""
+"""Cause, or kind of finding; file name; line."""
 
 Key = tuple[str, str | None, int | None, Place | None]
 """The same with a second sufficient cause and its line; None where a method names none."""
@@ -32,7 +32,8 @@ class Evaluation:
         window_ns: By the engine log.
         methods: Per method its idle time by cause and line.
         sum_off_ns: How far our rows are from the idle time of the engine log, in all steps together.
-        findings: Kind and what each would give back.
+        promises: What each kind of finding at each line would give back, those too small to be shown as well.
+        findings: Those that are shown: kind and line as a text.
         delay_ns: How long the training thread was ready and had no core, in all steps together.
     """
 
@@ -40,7 +41,8 @@ class Evaluation:
     window_ns: float
     methods: dict[str, dict[Key, float]]
     sum_off_ns: int
-    findings: list[tuple[str, float, str]]
+    promises: dict[Place, float]
+    findings: list[str]
     delay_ns: int = 0
 
 
@@ -79,7 +81,8 @@ class Cell:
             can give that back.
         noise_ns: Standard deviation of the truth between repeats.
         gain_noise_ns: The same of the gain.
-        predicted_ns: What our findings of the right kind would give back, with the mistake less without.
+        predicted_ns: What the right kinds of findings promise at the lines of the mistake or at no line, with the mistake
+            less without.
     """
 
     workload: str
@@ -136,7 +139,19 @@ def at_lines(run: Evaluation, lines: dict[tuple[str, int], int]) -> Evaluation:
         for (cause, file, line, second), value in sums.items():
             key = (*moved((cause, file, line)), moved(second) if second else None)
             kept[key] = kept.get(key, 0.0) + value
-    return replace(run, methods=methods)
+    promises: dict[Place, float] = {}
+    for place, value in run.promises.items():
+        promises[moved(place)] = promises.get(moved(place), 0.0) + value
+    return replace(run, methods=methods, promises=promises)
+
+
+def promised(run: Evaluation, kinds: tuple[str, ...], lines: set[tuple[str, int]]) -> float:
+    """What findings of some kinds promise at some lines or at no line; one at a wrong line helps nobody."""
+    return sum(
+        value
+        for (kind, file, line), value in run.promises.items()
+        if kind in kinds and (line is None or (file, line) in lines)
+    )
 
 
 def mean_of(evaluations: Iterable[Evaluation], method: str) -> dict[Key, float]:
@@ -204,10 +219,7 @@ def cell_of(
     differences = [a.idle_ns - b.idle_ns for a, b in pairs]
     work = [max(0.0, (a.window_ns - a.idle_ns) - (b.window_ns - b.idle_ns)) for a, b in pairs]
     gains = [a.window_ns - b.window_ns - more for (a, b), more in zip(pairs, work, strict=True)]
-    predicted = [
-        statistics.fmean(sum(gain for kind, gain, _ in run.findings if kind in kinds) for run in runs)
-        for runs in (on, off)
-    ]
+    predicted = [statistics.fmean(promised(run, kinds, lines) for run in runs) for runs in (on, off)]
     cell = Cell(
         *names,
         causes=causes,

@@ -19,9 +19,10 @@ def scores(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     sys.modules.pop("attribution_scores")
 
 
-def run(scores, idle, said, window=None, delay=0):
+def run(scores, idle, said, window=None, delay=0, promises=None):
     named = {key if len(key) == 4 else (*key, None): value for key, value in said.items()}
-    return scores.Evaluation(idle, window or 100e6 + idle, {"ours": named}, 0, [("input", idle, "")], delay)
+    promises = promises or {("input", *LINE): idle}
+    return scores.Evaluation(idle, window or 100e6 + idle, {"ours": named}, 0, promises, [], delay)
 
 
 LINE = ("data.py", 7)
@@ -71,6 +72,15 @@ def test_a_gain_is_judged_where_it_stands_out_of_its_own_noise(scores) -> None:
     assert (total["cells"], total["gain_cells"], total["gain_right"]) == (3, 2, 1)
 
 
+def test_a_promise_counts_at_the_lines_of_the_mistake_or_at_none(scores) -> None:
+    """Of 10 ms that are true, 6 are promised at the line and 3 at none; 9 at another line help nobody."""
+    promises = {("input", *LINE): 6e6, ("input", None, None): 3e6, ("input", "data.py", 9): 9e6, ("gc", *LINE): 5e6}
+    on = [run(scores, 10e6, {}, promises=promises)] * 2
+    assert cell(scores, on, [run(scores, 0, {})] * 2).predicted_ns == 9e6
+    # 1 of it is promised without the mistake as well.
+    assert cell(scores, on, [run(scores, 0, {}, promises={("input", None, None): 1e6})] * 2).predicted_ns == 8e6
+
+
 def test_a_truth_within_the_noise_is_not_scored(scores) -> None:
     off = [run(scores, 0, {}) for _ in range(3)]
     found = cell(scores, [run(scores, idle, {}) for idle in (1e6, 2e6, 3e6)], off)
@@ -117,7 +127,9 @@ def test_lines_of_a_script_without_the_mistake_are_those_of_the_same_text_with_i
     assert scores.line_map(with_it, without)["a.py", 2] == -2
     second = ("input", "a.py", 2)
     said = {("gc", "a.py", 3, second): 5.0, ("gc", "other.py", 3, None): 1.0, ("gc", None, None, None): 2.0}
-    moved = scores.at_lines(scores.Evaluation(0, 0, {"ours": said}, 0, []), lines).methods["ours"]
-    assert moved == {
+    promises = {("input", "a.py", 2): 4.0, ("gc", None, None): 3.0}
+    moved = scores.at_lines(scores.Evaluation(0, 0, {"ours": said}, 0, promises, []), lines)
+    assert moved.promises == {("input", "a.py", 3): 4.0, ("gc", None, None): 3.0}
+    assert moved.methods["ours"] == {
         ("gc", "a.py", 4, ("input", "a.py", 3)): 5.0, ("gc", "other.py", 3, None): 1.0, ("gc", None, None, None): 2.0,
     }  # fmt: skip
