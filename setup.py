@@ -22,7 +22,8 @@ SCANNER = Extension(
 )
 STACKS = Extension(
     "stallscope.collectors.live._stacks_native",
-    sources=["collectors/live/stacks.cpp"],
+    sources=["collectors/live/stacks.cpp", "collectors/live/looks.cpp"],
+    depends=["collectors/live/stacks.hpp"],
     extra_compile_args=COMPILER_ARGUMENTS,
     language="c++",
     optional=True,

@@ -1,9 +1,8 @@
-"""Where the training threads are, a hundred times a second: the line that runs, not the line of its def.
+"""Where the training threads are, up to a hundred times a second: the line that runs, not the line of its def.
 
-A thread of this process looks at the others' frames. No other Python runs during a look, and looks are rarer where
-they would take more than their share. Run-queue delay comes with each sample, from the kernel, so a thread that wanted
-to run and was not let shows. A thread beside the training threads is looked at where it ran since the look before:
-while it runs Python, no training thread does.
+A look sees all threads (``looks``), and looks are rarer where they would take more than their share. Run-queue delay
+comes with every few of them, from the kernel, so a thread that wanted to run and was not let shows. A thread beside the
+training threads has a row where it ran since the look before: while it runs Python, no training thread does.
 """
 
 from __future__ import annotations
@@ -14,11 +13,8 @@ import threading
 import time
 
 from ...profiler.recording.collector import CaptureContext
-from .thread_stacks import stack_reader
-from .thread_times import ScheduleReader, ThreadTimes, state_between
-
-SCHEDULE_EVERY = 5
-"""The scheduler's numbers are read with every so-many-th sample: the kernel itself renews them every few ms."""
+from .looks import Look, Watch, looks
+from .thread_times import ScheduleFile, ThreadTimes, state_between
 
 MOST_HZ = 100.0
 """Samples a second, unless a setting says how many."""
@@ -36,6 +32,7 @@ MOST_OTHERS = 16
 _THREAD_CPU_CLOCK = 6  # CPUCLOCK_PERTHREAD_MASK | CPUCLOCK_SCHED
 
 _SMOOTHING = 0.1
+_OWN = "stallscope-"
 
 
 class SamplerCollector:
@@ -48,8 +45,8 @@ class SamplerCollector:
     def __init__(self) -> None:
         self._quit = False
         self._thread: threading.Thread | None = None
-        self._watched: dict[int, _Watched] = {}
-        self._others: dict[int, _Other | None] = {}
+        self._training: dict[int, _Watched] = {}
+        self._others: dict[int, _Other] = {}
 
     def available(self) -> str | None:
         """On Linux, whose pipes and scheduler's numbers it uses."""
@@ -58,117 +55,123 @@ class SamplerCollector:
     def start(self, context: CaptureContext) -> None:
         """Starts the sampling thread."""
         self._context = context
-        self._stacks = stack_reader()
-        self._take = context.guarded(self.name, self._sample)
-        self._thread = threading.Thread(
-            target=context.guarded(self.name, self._run), name="stallscope-sampler", daemon=True
-        )
+        self._looks = looks()
+        context.around_main_thread_calls(self._looks.hold, self._looks.release)
+        self._write = context.guarded(self.name, self._write_looks)
+        run = context.guarded(self.name, self._run)
+        self._thread = threading.Thread(target=run, name=f"{_OWN}sampler", daemon=True)
         self._thread.start()
 
     def stop(self) -> None:
         """Ends it."""
         self._quit = True
         if self._thread is not None:
+            self._looks.cancel()
             self._thread.join(timeout=2.0)
-        for watched in self._watched.values():
+        for watched in self._training.values():
             watched.close()
-        self._stacks.close()
+        self._looks.close()
 
     def _run(self) -> None:
         asked = self._context.settings["sample_hz"]
         shortest = 1.0 / (asked or MOST_HZ)
         share = 1.0 if asked else SHARE.get(self._context.detail, USUAL_SHARE)
-        due, cost = time.monotonic(), 0.0
-        while not self._quit:
-            # A late sample is not made up for: two in a row would count one moment twice.
-            due = max(due + max(shortest, cost / share), time.monotonic())
-            # Not Event.wait, which takes the interpreter's lock several times: each time a training thread waits.
-            time.sleep(max(0.0, due - time.monotonic()))
+        cost = 0.0
+        while not self._quit and self._context.active:
+            found, spent = self._looks.take(max(shortest, cost / share), self._watch())
             sys.setprofile(None)  # torch's profiler traces every thread that is there; this one is not the program's
-            if not self._quit:
-                began = time.thread_time()
-                self._take()
-                cost += _SMOOTHING * (time.thread_time() - began - cost)
+            began = time.thread_time()
+            self._write(found)
+            if found:
+                spent += time.thread_time() - began
+                cost += (1.0 - (1.0 - _SMOOTHING) ** len(found)) * (spent / len(found) - cost)
 
     _run.is_thread_body = True  # type: ignore[attr-defined]
 
-    def _sample(self) -> None:
-        if not self._context.active:
-            return
-        rows = self._context.rows
-        now = rows.now()
-        stacks = self._stacks.read()
-        for thread in tuple(self._context.training_threads):
-            stack = stacks.get(thread)
-            if stack is None:
-                continue
-            watched = self._watched.get(thread) or self._watch(thread)
-            state, delay = watched.since_last(now)
-            rows.append(
-                "samples", track_id=rows.thread_track(watched.thread_id), ts=now,
-                stack_id=rows.stack_of_bytes(stack, self._stacks.frames_in), state=state, run_delay_ns=delay,
-            )  # fmt: skip
-        self._sample_others(now, stacks)
+    def _watch(self) -> Watch:
+        """What is looked at next: the threads that there are now, but for our own."""
+        training = tuple(self._context.training_threads)
+        threads = {one.ident: one for one in threading.enumerate() if one.ident is not None}
+        for thread in training:
+            if thread not in self._training:
+                self._training[thread] = _Watched(self._thread_id(threads.get(thread), thread))
+        natives = {
+            ident: one.native_id for ident, one in threads.items()
+            if ident not in training and not one.name.startswith(_OWN) and one.native_id is not None
+        }  # fmt: skip
+        kept = {ident: one for ident, one in self._others.items() if natives.get(ident) == one.thread_id}
+        new = [ident for ident in natives if ident not in kept][: MOST_OTHERS - len(kept)]
+        self._others = kept | {ident: _Other(natives[ident]) for ident in new}
+        own = frozenset(ident for ident, one in threads.items() if one.name.startswith(_OWN))
+        files = [one.file for one in self._training.values() if one.file is not None]
+        return Watch([one.clock for one in self._others.values()], files, own)
 
-    def _sample_others(self, now: int, stacks: dict[int, bytes]) -> None:
-        """A row, with the state running, for each other thread of the program that ran since the look before."""
+    def _thread_id(self, thread: threading.Thread | None, ident: int) -> int:
+        if ident == threading.main_thread().ident:
+            return os.getpid()  # in a process that was forked, Python still has the parent's id
+        return thread.native_id if thread is not None and thread.native_id is not None else ident
+
+    def _write_looks(self, found: list[Look]) -> None:
+        for look in found:
+            if self._context.active:
+                self._write_look(look)
+
+    def _write_look(self, look: Look) -> None:
         rows = self._context.rows
-        if stacks.keys() != self._others.keys():
-            self._follow(stacks)
-        for thread, other in self._others.items():
-            if other is not None and thread not in self._context.training_threads and other.ran(now):
-                stack_id = rows.stack_of_bytes(stacks[thread], self._stacks.frames_in)
+        readable = [watched for watched in self._training.values() if watched.file is not None]
+        for watched, text in zip(readable, look.schedules, strict=False):
+            watched.note(look.read_ts, text)
+        for thread, watched in self._training.items():
+            stack = look.stacks.get(thread)
+            if stack is not None:
+                state, delay = watched.since_last() if look.schedules else (None, None)
                 rows.append(
-                    "samples", track_id=rows.thread_track(other.thread_id), ts=now, stack_id=stack_id, state="running",
-                    run_delay_ns=None,
+                    "samples", track_id=rows.thread_track(watched.thread_id), ts=look.ts,
+                    stack_id=rows.stack_of_bytes(stack, self._looks.frames_in), state=state, run_delay_ns=delay,
                 )  # fmt: skip
-
-    def _follow(self, stacks: dict[int, bytes]) -> None:
-        """Watches the threads that there are now; not our own."""
-        natives = {one.ident: one.native_id for one in threading.enumerate() if not one.name.startswith("stallscope-")}
-        for gone in self._others.keys() - stacks.keys():
-            del self._others[gone]
-        for thread in stacks.keys() - self._others.keys():
-            native = natives.get(thread)
-            watched = native is not None and sum(map(bool, self._others.values())) < MOST_OTHERS
-            self._others[thread] = _Other(native) if watched and native is not None else None
-
-    def _watch(self, thread: int) -> _Watched:
-        native = next((one.native_id for one in threading.enumerate() if one.ident == thread), None)
-        if thread == threading.main_thread().ident:
-            native = os.getpid()  # in a process that was forked, Python still has the parent's id
-        self._watched[thread] = _Watched(native if native is not None else thread)
-        return self._watched[thread]
+        for (thread, other), running in zip(self._others.items(), look.running_ns, strict=True):
+            if other.ran(look.read_ts, running) and thread in look.stacks:
+                stack_id = rows.stack_of_bytes(look.stacks[thread], self._looks.frames_in)
+                rows.append(
+                    "samples", track_id=rows.thread_track(other.thread_id), ts=look.ts, stack_id=stack_id,
+                    state="running", run_delay_ns=None,
+                )  # fmt: skip
 
 
 class _Watched:
-    """One training thread between samples."""
+    """One training thread between looks."""
 
     def __init__(self, thread_id: int) -> None:
         self.thread_id = thread_id
-        self._samples = 0
         self._before: tuple[int, ThreadTimes] | None = None
+        self._last: tuple[int, ThreadTimes] | None = None
         try:
-            self._reader: ScheduleReader | None = ScheduleReader(thread_id)
+            self._file: ScheduleFile | None = ScheduleFile(thread_id)
         except OSError:
-            self._reader = None
+            self._file = None
 
-    def since_last(self, now: int) -> tuple[str | None, int | None]:
-        """State and run-queue delay since the reading before; None between readings, and where the kernel is silent."""
-        self._samples += 1
-        if self._samples % SCHEDULE_EVERY:
+    @property
+    def file(self) -> int | None:
+        """The file of its times; None where there is none."""
+        return self._file.number if self._file else None
+
+    def note(self, ts: int, text: bytes) -> None:
+        """What stood in the file."""
+        times = ThreadTimes.parsed(text)
+        self._before, self._last = self._last, (ts, times) if times else None
+
+    def since_last(self) -> tuple[str | None, int | None]:
+        """State and run-queue delay between the last two readings; None where the kernel is silent."""
+        if self._before is None or self._last is None:
             return None, None
-        times = self._reader.read() if self._reader else None
-        before, self._before = self._before, (now, times) if times else None
-        if before is None or times is None:
-            return None, None
-        delay = times.run_delay_ns - before[1].run_delay_ns
-        return state_between(before[1], times, now - before[0]), delay
+        (earlier, before), (ts, times) = self._before, self._last
+        return state_between(before, times, ts - earlier), times.run_delay_ns - before.run_delay_ns
 
     def close(self) -> None:
-        if self._reader is not None:
-            self._reader.close()
-            self._reader = None
+        """Closes the file."""
+        if self._file is not None:
+            self._file.close()
+            self._file = None
 
 
 class _Other:
@@ -180,14 +183,12 @@ class _Other:
 
     def __init__(self, thread_id: int) -> None:
         self.thread_id = thread_id
-        self._clock = (~thread_id << 3) | _THREAD_CPU_CLOCK
+        self.clock = (~thread_id << 3) | _THREAD_CPU_CLOCK
         self._before: tuple[int, int] | None = None
 
-    def ran(self, now: int) -> bool:
+    def ran(self, ts: int, running: int) -> bool:
         """Whether it was on a core for a good part of the time since the look before."""
-        try:
-            running = time.clock_gettime_ns(self._clock)
-        except OSError:  # the thread is gone
+        before, self._before = self._before, (ts, running)
+        if before is None or running < 0 or before[1] < 0:
             return False
-        before, self._before = self._before, (now, running)
-        return before is not None and running - before[1] > RAN_FRAC * (now - before[0])
+        return running - before[1] > RAN_FRAC * (ts - before[0])

@@ -8,8 +8,7 @@
 // From the first to the last look nothing runs that could hand the interpreter to another thread: no bytecode, and no
 // garbage collection, which is held back. So no frame can end while an object for it is held here.
 
-#define PY_SSIZE_T_CLEAN
-#include <Python.h>
+#include "stacks.hpp"
 
 #ifdef Py_GIL_DISABLED
 #error "without the interpreter's lock, frames end while they are read"
@@ -68,34 +67,21 @@ int places_of(PyFrameObject* frame, Place* places) {
   return count;
 }
 
-PyObject* stacks_from(PyObject* frames) {
+PyObject* stacks_from(PyObject* frames, PyObject* ignored) {
   PyObject* stacks = PyDict_New();
   PyObject *thread, *frame;
   Py_ssize_t position = 0;
   Place places[kMostFrames];
   while (stacks != nullptr && PyDict_Next(frames, &position, &thread, &frame)) {
+    int skip = PySet_Contains(ignored, thread);
+    if (skip < 0) Py_CLEAR(stacks);
+    if (skip != 0) continue;
     int count = places_of(reinterpret_cast<PyFrameObject*>(frame), places);
     if (count <= 0) continue;
     PyObject* stack = PyBytes_FromStringAndSize(reinterpret_cast<char*>(places), count * sizeof(Place));
     if (stack == nullptr || PyDict_SetItem(stacks, thread, stack) < 0) Py_CLEAR(stacks);
     Py_XDECREF(stack);
   }
-  return stacks;
-}
-
-PyObject* read(PyObject*, PyObject*) {
-  int collected = PyGC_Disable();
-  PyObject* stacks = nullptr;
-  PyObject* frames = PyObject_CallNoArgs(current_frames);
-  if (frames != nullptr) {
-    try {
-      stacks = stacks_from(frames);
-    } catch (const std::bad_alloc&) {
-      PyErr_NoMemory();
-    }
-    Py_DECREF(frames);
-  }
-  if (collected) PyGC_Enable();
   return stacks;
 }
 
@@ -129,8 +115,12 @@ PyObject* frames_in(PyObject*, PyObject* stack) {
 }
 
 PyMethodDef methods[] = {
-    {"read", read, METH_NOARGS, "The stack of each thread, by threading.get_ident()."},
     {"frames_in", frames_in, METH_O, "File, line and function of each frame of a stack, innermost first."},
+    {"looks", looks, METH_VARARGS, kLooksText},
+    {"begin", begin, METH_NOARGS, "A new turn, for looks(); every earlier one is over."},
+    {"cancel", cancel, METH_O, "Ends a turn."},
+    {"hold", hold, METH_NOARGS, "Until release(), nothing is queued for the main thread."},
+    {"release", release, METH_NOARGS, "Takes hold() back."},
     {nullptr, nullptr, 0, nullptr},
 };
 
@@ -139,6 +129,23 @@ PyModuleDef module = {
 };
 
 }  // namespace
+
+PyObject* read_stacks(PyObject* ignored) {
+  int collected = PyGC_Disable();
+  PyObject* stacks = nullptr;
+  PyObject* frames = PyObject_CallNoArgs(current_frames);
+  if (frames != nullptr) {
+    try {
+      stacks = stacks_from(frames, ignored);
+    } catch (const std::bad_alloc&) {
+      PyErr_NoMemory();
+      Py_CLEAR(stacks);
+    }
+    Py_DECREF(frames);
+  }
+  if (collected) PyGC_Enable();
+  return stacks;
+}
 
 PyMODINIT_FUNC PyInit__stacks_native() {
   PyObject* found = PySys_GetObject("_current_frames");  // borrowed

@@ -1,9 +1,9 @@
 """The stacks of all threads at one moment, without a thread running on in the middle.
 
-The compiled reader looks at all frames between two bytecodes and takes a few microseconds (see ``stacks.cpp``). Where
-it was not built, ``faulthandler`` prints stacks with the interpreter's lock held from the first line to the last, which
-takes ten times as long. Walking frames in Python (``sys._current_frames``) would let the watched thread run on
-meanwhile, and under 3.11 a frame object can then outlive its frame: the process ends.
+The compiled part reads the frames between two bytecodes and takes a few microseconds (see ``stacks.cpp``). Where it was
+not built, ``faulthandler`` prints stacks with the interpreter's lock held from the first line to the last, which takes
+ten times as long. Walking frames in Python (``sys._current_frames``) would let the watched thread run on meanwhile, and
+under 3.11 a frame object can then outlive its frame: the process ends.
 """
 
 from __future__ import annotations
@@ -13,51 +13,12 @@ import fcntl
 import os
 import re
 from contextlib import suppress
-from typing import Protocol
-
-try:
-    from . import _stacks_native
-except ImportError:  # It is built only where there is a compiler.
-    _stacks_native = None  # type: ignore[assignment]
 
 _PIPE_BYTES = 1 << 20
 _SET_PIPE_SIZE = 1031  # fcntl.F_SETPIPE_SZ, which has a name from 3.10 on where the platform has it
 
 _SECTION = re.compile(rb"^(?:Current thread|Thread) 0x([0-9a-f]+)[^\n]*\(most recent call first\):\n", re.MULTILINE)
 _FRAME = re.compile(r'^  File "(.*)", line (\d+) in (.*)$', re.MULTILINE)
-
-
-class StackReader(Protocol):
-    """Reads the stacks of this process's threads."""
-
-    def read(self) -> dict[int, bytes]:
-        """What stands for each thread's stack, by ``threading.get_ident()``: equal bytes are equal stacks."""
-
-    def frames_in(self, stack: bytes) -> list[tuple[str, int, str]]:
-        """File, line and function of each frame of a stack, innermost first."""
-
-    def close(self) -> None:
-        """Gives back what it holds."""
-
-
-def stack_reader() -> StackReader:
-    """The compiled reader, or the one that reads text where that was not built.
-
-    Raises:
-        OSError: Text is read through a pipe, and there are none to be had.
-    """
-    return TextStacks() if _stacks_native is None else NativeStacks()
-
-
-class NativeStacks:
-    """Reads the frames themselves."""
-
-    def __init__(self) -> None:
-        self.read = _stacks_native.read
-        self.frames_in = _stacks_native.frames_in
-
-    def close(self) -> None:
-        """Holds nothing."""
 
 
 class TextStacks:

@@ -18,31 +18,35 @@ class ThreadTimes:
     running_ns: int
     run_delay_ns: int
 
+    @classmethod
+    def parsed(cls, text: bytes) -> ThreadTimes | None:
+        """From the text of ``schedstat``; None where it is not whole: the thread is gone."""
+        try:
+            running, run_delay = text.split()[:2]
+            return cls(int(running), int(run_delay))
+        except ValueError:
+            return None
 
-class ScheduleReader:
-    """Reads one thread's totals, with the file kept open.
+
+class ScheduleFile:
+    """The open file of one thread's totals.
 
     Args:
         thread_id: The operating system's id of a thread of this process.
+
+    Attributes:
+        number: Its descriptor.
 
     Raises:
         OSError: There is no such file: no Linux, or a kernel without schedstat.
     """
 
     def __init__(self, thread_id: int) -> None:
-        self._file = os.open(f"/proc/self/task/{thread_id}/schedstat", os.O_RDONLY | os.O_CLOEXEC)
-
-    def read(self) -> ThreadTimes | None:
-        """The totals now; None once the thread is gone."""
-        try:
-            fields = os.pread(self._file, 128, 0).split()
-            return ThreadTimes(int(fields[0]), int(fields[1]))
-        except (OSError, ValueError, IndexError):
-            return None
+        self.number = os.open(f"/proc/self/task/{thread_id}/schedstat", os.O_RDONLY | os.O_CLOEXEC)
 
     def close(self) -> None:
         """Closes the file."""
-        os.close(self._file)
+        os.close(self.number)
 
 
 def state_between(before: ThreadTimes, after: ThreadTimes, elapsed_ns: int) -> str:

@@ -81,6 +81,12 @@ class CaptureContext(Protocol):
     def on_main_thread(self, function: Callable[[], None]) -> bool:
         """Runs the function between two bytecodes of the main thread, soon; False where that cannot be asked for."""
 
+    def around_main_thread_calls(self, begins: Callable[[], None], ends: Callable[[], None]) -> None:
+        """Has them called before ``on_main_thread`` queues a call, and once none is queued or runs any more.
+
+        For a collector that queues calls with Python itself: Python 3.11 cannot take a second one while one runs.
+        """
+
     def suspend_tracing(self, reason: str) -> None:
         """Says that what comes now is not the program's own work (an import, a compilation): its calls are not traced.
 

@@ -15,11 +15,12 @@ from typing import Any
 
 _asked: deque[Callable[[], None]] = deque()
 _lock = threading.RLock()
+_around: list[tuple[Callable[[], None], Callable[[], None]]] = []
 _outstanding = False
 """Whether Python has a call of ours queued, or runs it.
 
-There is never a second one: while a call runs, Python 3.11 and earlier cannot take another off its queue, and a
-function that is entered under a tracer (which torch.profiler is, with stacks) then waits for that without end.
+There is never a second one behind it: while a call runs, Python 3.11 and earlier cannot take another off its queue, and
+a function that is entered under a tracer (which torch.profiler is, with stacks) then waits for that without end.
 """
 
 
@@ -36,12 +37,26 @@ def _run_asked(_unused: Any) -> int:
 
 
 def _next_asked() -> Callable[[], None] | None:
-    global _outstanding
     with _lock:
         if not _asked:
-            _outstanding = False
+            _set_outstanding(False)
             return None
         return _asked.popleft()
+
+
+def _set_outstanding(value: bool) -> None:
+    global _outstanding
+    _outstanding = value
+    for begins, ends in _around:
+        (begins if value else ends)()
+
+
+def around_calls(begins: Callable[[], None], ends: Callable[[], None]) -> None:
+    """Has functions called before a call is queued, and once none is queued or runs: who else queues calls waits."""
+    with _lock:
+        _around[:] = [(begins, ends)]  # there is one recording at a time
+        if _outstanding:
+            begins()
 
 
 # One for the life of the process: a callback that is freed while it runs ends the process.
@@ -50,12 +65,12 @@ _CALLBACK = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p)(_run_asked)
 
 def run_on_main_thread(function: Callable[[], None]) -> bool:
     """Asks for the function to be run soon on the main thread; False where Python's queue of such calls is full."""
-    global _outstanding
     with _lock:
         _asked.append(function)
         if not _outstanding:
-            _outstanding = ctypes.pythonapi.Py_AddPendingCall(_CALLBACK, None) == 0
-            if not _outstanding:
+            _set_outstanding(True)
+            if ctypes.pythonapi.Py_AddPendingCall(_CALLBACK, None) != 0:
+                _set_outstanding(False)
                 _asked.remove(function)
                 return False
     return True

@@ -23,7 +23,7 @@ from ..recording.writer import RankWriter, RecordingWriter
 from .conversion import Conversion
 from .environment import Place, identity, place_in_job, source_control
 from .guard import Guard, warn_user
-from .main_thread import run_on_main_thread
+from .main_thread import around_calls, run_on_main_thread
 from .registry import chosen_names
 from .running_collectors import RunningCollectors
 from .schedule import parse_schedule
@@ -161,6 +161,10 @@ class Session:
     def on_main_thread(self, function: Callable[[], None]) -> bool:
         """See ``CaptureContext``."""
         return self._starts_on_main and run_on_main_thread(function)
+
+    def around_main_thread_calls(self, begins: Callable[[], None], ends: Callable[[], None]) -> None:
+        """See ``CaptureContext``."""
+        around_calls(begins, ends)
 
     def suspend_tracing(self, reason: str) -> None:
         """See ``CaptureContext``."""

@@ -121,7 +121,7 @@ SETTINGS: dict[str, Setting] = {
             "sample_hz",
             None,
             _number(0.1),
-            "Stack samples per second. Unset: 100, fewer where they would take over 1 % of a core (always: 0.2 %).",
+            "Stack samples per second. Unset: 100, fewer where they would take over 0.5 % of a core (always: 0.1 %).",
         ),
         Setting("sources", True, _flag, "Keep the text of the user's source files that may occur in stacks."),
         Setting("window_steps", 5, _whole(1), "Steps of a full window that detail=always takes by itself."),

@@ -49,6 +49,9 @@ class TestContext:
     def on_main_thread(self, _function: Callable[[], None]) -> bool:
         return False
 
+    def around_main_thread_calls(self, _begins: Callable[[], None], _ends: Callable[[], None]) -> None:
+        pass
+
     def suspend_tracing(self, reason: str) -> None:
         self.suspended.append(reason)
 

@@ -2,17 +2,31 @@
 
 from __future__ import annotations
 
-import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
 
-from stallscope.collectors.live import thread_stacks
-from stallscope.collectors.live.thread_stacks import NativeStacks, StackReader, TextStacks, stack_reader
+from stallscope.collectors.live import looks
+from stallscope.collectors.live.thread_stacks import TextStacks
 
-NEEDS_NATIVE = pytest.mark.skipif(thread_stacks._stacks_native is None, reason="the native stacks are not built")
+native = looks._stacks_native
+NEEDS_NATIVE = pytest.mark.skipif(native is None, reason="the native stacks are not built")
+
+
+class NativeStacks:
+    """The compiled part as a reader of one look."""
+
+    def read(self) -> dict[int, bytes]:
+        [(_, stacks, *_)], _, _ = native.looks(native.begin(), 1e-6, 0.0, (), (), 1, 0, frozenset())
+        return stacks
+
+    def frames_in(self, stack: bytes) -> list[tuple[str, int, str]]:
+        return native.frames_in(stack)
+
+    def close(self) -> None:
+        pass
 
 
 def wait_below(depth: int, reached: threading.Event, leave: threading.Event) -> None:
@@ -36,7 +50,7 @@ def waiting_thread(depth: int) -> Iterator[int]:
         thread.join()
 
 
-def frames_of(reader: StackReader, thread: int) -> list[tuple[str, int, str]]:
+def frames_of(reader: TextStacks | NativeStacks, thread: int) -> list[tuple[str, int, str]]:
     try:
         return reader.frames_in(reader.read()[thread])
     finally:
@@ -44,7 +58,7 @@ def frames_of(reader: StackReader, thread: int) -> list[tuple[str, int, str]]:
 
 
 @pytest.mark.parametrize("reader", [TextStacks, pytest.param(NativeStacks, marks=NEEDS_NATIVE)])
-def test_a_stack_is_told_innermost_first_with_the_lines_that_run(reader: type[StackReader]) -> None:
+def test_a_stack_is_told_innermost_first_with_the_lines_that_run(reader: type[TextStacks | NativeStacks]) -> None:
     first = wait_below.__code__.co_firstlineno
     with waiting_thread(3) as thread:
         frames = frames_of(reader(), thread)
@@ -90,43 +104,3 @@ def test_a_stack_is_readable_after_its_code_has_gone() -> None:
 def test_bytes_that_are_no_stack_are_refused(stack: bytes) -> None:
     with pytest.raises(ValueError, match="no stack that was read here"):
         NativeStacks().frames_in(stack)
-
-
-@NEEDS_NATIVE
-def test_threads_run_on_unharmed_while_they_are_read() -> None:
-    quit_, results = threading.Event(), []
-
-    def down(depth: int) -> int:
-        try:
-            return depth and 1 + down(depth - 1)
-        finally:
-            list(range(depth))
-
-    def work() -> None:
-        while not quit_.is_set():
-            results.append(down(30))
-
-    threads = [threading.Thread(target=work) for _ in range(3)]
-    interval = sys.getswitchinterval()
-    sys.setswitchinterval(1e-5)
-    try:
-        for thread in threads:
-            thread.start()
-        reader = NativeStacks()
-        lengths = [len(reader.frames_in(stack)) for _ in range(300) for stack in reader.read().values()]
-    finally:
-        quit_.set()
-        for thread in threads:
-            thread.join()
-        sys.setswitchinterval(interval)
-    assert set(results) == {30}
-    assert max(lengths) > 30
-
-
-def test_without_the_compiled_reader_text_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(thread_stacks, "_stacks_native", None)
-    reader = stack_reader()
-    try:
-        assert isinstance(reader, TextStacks)
-    finally:
-        reader.close()
