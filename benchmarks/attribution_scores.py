@@ -55,7 +55,7 @@ class Score:
         line_ns: Under a right cause and at a line to blame, at most the truth.
         wrong_ns: Rises of other causes.
         over_ns: Under a right cause beyond the truth.
-        either_ns: As ``right_ns``, where a right second cause counts as well.
+        either_ns: As ``right_ns``, where a right second cause at a line to blame, or at none, counts as well.
         either_line_ns: As ``line_ns``, likewise.
         either_wrong_ns: Rises of rows that name no right cause at all, and those of right ones beyond the truth.
         rises: Per cause how much it rose.
@@ -81,8 +81,8 @@ class Cell:
             can give that back.
         noise_ns: Standard deviation of the truth between repeats.
         gain_noise_ns: The same of the gain.
-        predicted_ns: What the right kinds of findings promise at the lines of the mistake or at no line, with the mistake
-            less without.
+        predicted_ns: What findings of the right kinds promise at the lines of the mistake or at no line, with the
+            mistake less without.
     """
 
     workload: str
@@ -178,7 +178,9 @@ def score(
     at_line = either = either_line = 0.0
     for (cause, file, line, second), value in rise.items():
         by_cause[cause] += value
-        named = [(cause, file, line), *([second] if second else [])]
+        # A second cause at another line is about another mistake: without this one it may well be second to more.
+        is_about_it = second is not None and (second[2] is None or second[1:] in lines)
+        named = [(cause, file, line), *([second] if second and is_about_it else [])]
         right_ones = [place for place in named if place[0] in causes]
         on_line = any((place[1], place[2]) in lines for place in right_ones)
         at_line += value if cause in causes and (file, line) in lines else 0.0

@@ -120,6 +120,14 @@ def test_a_second_cause_counts_beside_the_root(scores) -> None:
     assert (total["right_or_second_cause_frac"], total["precision_with_second_frac"]) == (0.9, 0.9)
 
 
+def test_a_second_cause_at_another_line_is_about_another_mistake(scores) -> None:
+    """Without the mistake another line's second cause has more: that is no fall of this one's."""
+    elsewhere = {("python", "a.py", 1, ("input", "data.py", 9)): 8e6}
+    on = [run(scores, 10e6, {("input", *LINE, None): 2e6})] * 2
+    one = cell(scores, on, [run(scores, 8e6, elsewhere)] * 2).scores["ours"]
+    assert (one.right_ns, one.either_ns, one.either_line_ns) == (2e6, 2e6, 2e6)
+
+
 def test_lines_of_a_script_without_the_mistake_are_those_of_the_same_text_with_it(scores) -> None:
     without, with_it = {"a.py": "one\ntwo\nsync()\n"}, {"a.py": "one\nmistake()\ntwo\nsync()\n"}
     lines = scores.line_map(without, with_it)
