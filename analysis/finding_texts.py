@@ -35,6 +35,10 @@ WORDING: dict[str, Wording] = {
         "A wait for {device} empties its queue",
         "Read the value later or less often (.item(), .cpu(), print, synchronize), or copy it with non_blocking=True.",
     ),
+    "several_waits": Wording(
+        "Waits for {device} at several places empty its queue, and no single one of them is to blame",
+        "Read all of these values later or less often: as long as one wait stays, the host waits there instead.",
+    ),
     "allocation": Wording(
         "Memory is allocated through the driver inside the step",
         "Let the caching allocator reuse blocks: constant sizes, expandable_segments, no empty_cache() in the loop.",

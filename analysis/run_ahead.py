@@ -5,24 +5,35 @@ device drains the queue without a gap; the device then starves in the small gaps
 dispatch. The ledger follows the head start: a wait of W ns (counted while the device was busy) is a debt of W; work
 outside the framework that the device hid is a debt of what it hid, until the next wait, which would have come just the
 same; a launch that blocked on a full queue shows that the head start was complete, so all debts are settled. What waits
-owe adds up, since a host that never waited would be ahead by all of it, up to what a queue holds. Gaps in the host's
-work are then paid from the newest debt first, and a debt pays until it is used up. A gap without a cause of its own has
-the debt for its root; a long one with a cause of its own keeps that, and has the debt for a second sufficient cause.
+owe adds up, since a host that never waited would be ahead by all of it, up to what a queue holds; but what a wait took
+before one at another place comes back only if both go, since without it the host would have waited there. Gaps in the
+host's work are then paid from the newest debt first, and a debt pays until it is used up. A gap without a cause of its
+own has the debt for its root; a long one with a cause of its own keeps that, and has the debt for a second sufficient
+cause.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from . import intervals as iv
 from .causes import CAUSE_CODE, Codes
 from .device_activity import DeviceActivity, RankActivity
+from .executing_lines import executing_lines
 from .host_activity import Pieces
+from .source_position import row_lines
 from .timeline import DATA_MOVEMENT, Ints, Timeline
 
+if TYPE_CHECKING:
+    from ..profiler.recording.reader import Recording
+
 WAIT, HIDDEN, FULL = range(3)
+
+WITH_ANOTHER, WITH_WAITS = range(2)
+"""What would have to go as well for lost time to come back: a delay of another kind, or waits at other places."""
 
 LEAST_WAIT_NS = 20_000
 """A shorter wait takes no head start that matters: it is about what the call itself costs."""
@@ -59,6 +70,7 @@ class Debts:
         ts: When that began, ns.
         end: When that ended, ns.
         most: The longest head start that was possible then: the device time of ``QUEUE_OPERATIONS`` operations, ns.
+        place: For a wait a number for the place in the program that waits; -1 where that is not known, and elsewhere.
     """
 
     kind: Codes
@@ -68,12 +80,13 @@ class Debts:
     ts: Ints
     end: Ints
     most: Ints
+    place: Ints
 
     def __len__(self) -> int:
         return len(self.kind)
 
 
-def debts(activity: RankActivity, device: DeviceActivity) -> Debts:
+def debts(recording: Recording, activity: RankActivity, device: DeviceActivity) -> Debts:
     """Everything that took or restored the head start over one device."""
     t, cause = activity.timeline, activity.causes.cause
     waits, waited = _waits(t, device)
@@ -90,7 +103,26 @@ def debts(activity: RankActivity, device: DeviceActivity) -> Debts:
     columns = [np.concatenate([np.asarray(part[i], dtype=np.int64) for part in parts]) for i in range(1, 6)]
     order = np.lexsort((kind, columns[4]))
     cause_, amount, row, ts, end = (column[order] for column in columns)
-    return Debts(kind[order], cause_.astype(np.int8), amount, row, ts, end, _longest_head_start(t, device, end))
+    most, place = _longest_head_start(t, device, end), np.full(len(order), -1, dtype=np.int64)
+    is_wait = np.flatnonzero(kind[order] == WAIT)
+    place[is_wait] = _places(recording, activity, row[is_wait])
+    return Debts(kind[order], cause_.astype(np.int8), amount, row, ts, end, most, place)
+
+
+def _places(recording: Recording, activity: RankActivity, waits: Ints) -> Ints:
+    """Which place in the program waits: a call in a function of the user's, where those are traced, else a line.
+
+    All waits in a checkpoint, or while a tensor is printed, are at the place of that.
+    """
+    t, context = activity.timeline, activity.causes.context[waits]
+    rows = np.where(context >= 0, context, waits)
+    calls = executing_lines(recording, t.rank).calls
+    function, call = calls.function[rows], calls.call[rows]
+    line = row_lines(recording, t.rank).line[rows].astype(np.int64)
+    names = np.append(t.name, -1)
+    keys = np.stack([names[function], np.where(function >= 0, names[call], line)], axis=1)
+    _, place = np.unique(keys, axis=0, return_inverse=True)
+    return np.where((function >= 0) | (line >= 0), place.reshape(-1), -1)
 
 
 def _longest_head_start(t: Timeline, device: DeviceActivity, instants: Ints) -> Ints:
@@ -184,8 +216,8 @@ def payments(owed: Debts, positions: Ints, length: int, own: Pieces) -> tuple[Pi
             cause pay.
 
     Returns:
-        Pieces over ``[0, length)`` whose rows are numbers of debts, -1 where nothing is owed; and pieces whose rows are
-        0 where what owes would have to go together with another delay for the time to come back, -1 elsewhere.
+        Pieces over ``[0, length)`` whose rows are numbers of debts, -1 where nothing is owed; and pieces whose rows say
+        what would have to go together with what owes for the time to come back, -1 for nothing.
     """
     ledger = _Ledger(owed)
     stops = np.append(positions[1:], length)[: len(positions)]
@@ -200,44 +232,87 @@ def payments(owed: Debts, positions: Ints, length: int, own: Pieces) -> tuple[Pi
     return ledger.pieces(length)
 
 
-class _Ledger:
-    """The debts that are open, the newest last, and what they have paid for.
+@dataclass(slots=True, eq=False)
+class _Debt:
+    """An open debt.
 
-    An open debt is its number, what is left of it, and how much of that would come back without its cause alone: not
-    what a delay hid that a later wait took over, nor what a later delay with a cause of its own would have taken.
+    Attributes:
+        number: Which it is.
+        left: What is left of it.
+        alone: How much of that would come back without its cause alone: not what a delay hid that a later wait took
+            over, nor what a later delay with a cause of its own would have taken.
+        tied: How much would come back if later waits at other places went as well.
     """
+
+    number: int
+    left: int
+    alone: int
+    tied: int = 0
+
+    def drop(self, amount: int) -> None:
+        """Makes it smaller; what comes back alone stays as far as it can."""
+        self.left -= amount
+        self.alone = min(self.alone, self.left)
+        self.tied = min(self.tied, self.left - self.alone)
+
+    def pay(self, most: int, *, keep: bool) -> tuple[int, int]:
+        """Pays, at most so much and at most what is alike of it; returns how much, and what would have to go as well.
+
+        What comes back alone pays first. With ``keep`` only that is used up, and what is left stays.
+        """
+        paid = min(most, self.alone or self.tied or self.left)
+        besides = -1 if self.alone else WITH_WAITS if self.tied else WITH_ANOTHER
+        if self.alone:
+            self.alone -= paid
+        elif self.tied:
+            self.tied -= paid
+        self.left -= 0 if keep else paid
+        return paid, besides
+
+
+class _Ledger:
+    """The debts that are open, the newest last, and what they have paid for."""
 
     def __init__(self, owed: Debts) -> None:
         self._kind, self._cause = owed.kind.tolist(), owed.cause.tolist()
-        self._amount, self._most = owed.amount.tolist(), owed.most.tolist()
-        self._open: list[list[int]] = []
-        self._edges, self._holders, self._together = [0], [-1], [-1]
+        self._amount, self._most, self._place = owed.amount.tolist(), owed.most.tolist(), owed.place.tolist()
+        self._open: list[_Debt] = []
+        self._edges, self._holders, self._besides = [0], [-1], [-1]
 
     def enter(self, number: int) -> None:
         """A debt, or what settles others, happens."""
         kind, amount = self._kind[number], self._amount[number]
         if kind == FULL:
             self._open.clear()
-        taken_over = self._take_over(self._cause[number]) if kind == WAIT else 0
-        if amount + taken_over > 0:
-            self._open.append([number, amount + taken_over, amount])
+        taken_over = 0
         if kind == WAIT:
-            self._forget(sum(left for _, left, _ in self._open) - self._most[number], keep=amount)
+            taken_over = self._take_over(self._cause[number])
+            self._tie(self._place[number])
+        if amount + taken_over > 0:
+            self._open.append(_Debt(number, amount + taken_over, amount))
+        if kind == WAIT:
+            self._forget(sum(debt.left for debt in self._open) - self._most[number], keep=amount)
 
     def _forget(self, beyond: int, *, keep: int) -> None:
         """Drops what no host could have been ahead by, the oldest first; the newest wait's own amount stays."""
         for debt in self._open:
-            dropped = max(0, min(beyond, debt[1] - (keep if debt is self._open[-1] else 0)))
-            debt[1] -= dropped
-            debt[2] = min(debt[1:])
+            dropped = max(0, min(beyond, debt.left - (keep if debt is self._open[-1] else 0)))
+            debt.drop(dropped)
             beyond -= dropped
-        self._open = [debt for debt in self._open if debt[1]]
+        self._open = [debt for debt in self._open if debt.left]
 
     def _take_over(self, cause: int) -> int:
         """What a wait takes over of what others hid before it: without them it would have waited for so much longer."""
-        others = [debt for debt in self._open if self._kind[debt[0]] == HIDDEN and self._cause[debt[0]] != cause]
-        self._open = [debt for debt in self._open if debt not in others]
-        return sum(left for _, left, _ in others)
+        taken = [self._kind[debt.number] == HIDDEN and self._cause[debt.number] != cause for debt in self._open]
+        total = sum(debt.left for debt, is_taken in zip(self._open, taken, strict=True) if is_taken)
+        self._open = [debt for debt, is_taken in zip(self._open, taken, strict=True) if not is_taken]
+        return total
+
+    def _tie(self, place: int) -> None:
+        """What waits at other places took comes back only together with a later one: the host would wait there."""
+        for debt in self._open:
+            if self._kind[debt.number] == WAIT and place >= 0 and self._place[debt.number] not in (-1, place):
+                debt.alone, debt.tied = 0, debt.alone + debt.tied
 
     def pay(self, at: int, until: int, own: int) -> None:
         """Pays for ``[at, until)`` of the axis, which has the cause ``own`` of its own.
@@ -250,31 +325,29 @@ class _Ledger:
             while place >= 0 and not self._pays(self._open[place], own):
                 place -= 1
             if place < 0:
-                self._note(at, -1, together=False)
+                self._note(at, -1, -1)
                 return
             debt = self._open[place]
-            paid = min(until - at, debt[2] or debt[1])
-            self._note(at, debt[0], together=not debt[2])
+            paid, besides = debt.pay(until - at, keep=own >= 0)
+            self._note(at, debt.number, besides)
             at += paid
-            debt[1] -= paid if own < 0 else 0
-            debt[2] = max(debt[2] - paid, 0)
-            if not debt[1]:
+            if not debt.left:
                 del self._open[place]
                 place -= 1
 
-    def _note(self, at: int, holder: int, *, together: bool) -> None:
+    def _note(self, at: int, holder: int, besides: int) -> None:
         self._edges.append(at)
         self._holders.append(holder)
-        self._together.append(0 if together else -1)
+        self._besides.append(besides)
 
-    def _pays(self, debt: list[int], own: int) -> bool:
+    def _pays(self, debt: _Debt, own: int) -> bool:
         """Whether a debt pays for time with the cause ``own``: nothing excuses more of the same."""
-        return own < 0 or (self._cause[debt[0]] != own and debt[2] > 0)
+        return own < 0 or (self._cause[debt.number] != own and debt.alone > 0)
 
     def pieces(self, length: int) -> tuple[Pieces, Pieces]:
-        """Who paid for each ns of ``[0, length)``, and where only together with another cause."""
+        """Who paid for each ns of ``[0, length)``, and what would have to go as well."""
         ends = np.array([*self._edges, length], dtype=np.int64)
         keep = ends[1:] > ends[:-1]
         edges = np.append(ends[:-1][keep], length)
-        holders, together = (np.array(rows, dtype=np.int64)[keep] for rows in (self._holders, self._together))
-        return Pieces(edges, holders), Pieces(edges, together)
+        holders, besides = (np.array(rows, dtype=np.int64)[keep] for rows in (self._holders, self._besides))
+        return Pieces(edges, holders), Pieces(edges, besides)

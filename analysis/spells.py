@@ -19,7 +19,7 @@ from .device_gaps import Gaps
 from .run_ahead import LONG_PYTHON_NS
 from .timeline import DATA_MOVEMENT, Ints
 
-NO_REASON, NO_LAUNCH, NO_HOST, UNORDERED, HELD_LONG, SCHEDULED_OUT, OTHER_RAN, TWICE_LOST = range(8)
+NO_REASON, NO_LAUNCH, NO_HOST, UNORDERED, HELD_LONG, SCHEDULED_OUT, OTHER_RAN, TWICE_LOST, TIED = range(9)
 REASONS = (
     "",
     "no launch is recorded for the operation that ended it",
@@ -29,8 +29,12 @@ REASONS = (
     "the scheduler counted a wait for a core, and this is the longest stretch near it that nothing else explains",
     "a call that needs microseconds did not come back, and another thread ran Python meanwhile",
     "the head start would have been lost to another delay as well: it comes back only if both go",
+    "the head start would have been lost to a wait at another place as well: it comes back only if both go",
 )
 """What ``Spells.reason`` stands for."""
+
+ONLY_TOGETHER = (TWICE_LOST, TIED)
+"""Reasons of time that would not come back without its root cause alone."""
 
 
 LATENCY_NS = 100_000

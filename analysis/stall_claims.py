@@ -6,18 +6,26 @@ more than all stalls together.
 
 from __future__ import annotations
 
-from dataclasses import fields, replace
+from collections.abc import Iterator
+from dataclasses import dataclass, fields, replace
+from itertools import pairwise
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
-from .causes import CAUSE_CODE, CAUSE_NAMES
+from .causes import CAUSE_CODE, CAUSE_NAMES, Codes
 from .copies import direction_of
-from .device_activity import DeviceActivity
+from .device_activity import DeviceActivity, rank_activity
 from .group_statistics import distinct
+from .source_position import SourceLine
 from .spells import HELD_LONG
+from .stall_lines import LINE_SOURCES, stall_lines
 from .stall_rows import LAUNCHING, StallRows
 from .timeline import COMPUTE, DATA_MOVEMENT, Ints, Timeline
+
+if TYPE_CHECKING:
+    from ..profiler.recording.reader import Recording
 
 ALL_OVER = ("launch_bound", "between_ops", "kernel_gap", "held")
 """Kinds that many lines have a small share in: none of them is to blame, unless one has most of it."""
@@ -34,6 +42,67 @@ KINDS = (
     *CAUSE_NAMES, "launch_bound", "between_ops", "held", "pageable_copy", "device_copy", "awaited_copy", "memset",
 )  # fmt: skip
 """What findings about stalls are called: by their root cause, in most cases."""
+
+
+@dataclass(frozen=True, eq=False)
+class PlacedClaims:
+    """Claims as columns of equal length, those of the same kind and line together and in the order of time.
+
+    Attributes:
+        rows: The rows of a device, and again those with a second cause as if it were the root.
+        second: Which are those.
+        kind: The kind of finding, as an index into ``KINDS``.
+        line: The line to blame, as an index into ``places``; -1 for none.
+        source: Index into ``stall_lines.LINE_SOURCES``.
+        places: The lines.
+    """
+
+    rows: StallRows
+    second: npt.NDArray[np.bool_]
+    kind: Ints
+    line: Ints
+    source: Codes
+    places: tuple[SourceLine, ...]
+
+    def groups(self) -> Iterator[PlacedClaims]:
+        """The claims of each kind and line, as views: there may be a thousand."""
+        changes = np.flatnonzero((np.diff(self.kind) != 0) | (np.diff(self.line) != 0)) + 1
+        edges = [0, *changes.tolist(), len(self.kind)]
+        for start, end in pairwise(edges):
+            if end > start:
+                yield self.take(slice(start, end))
+
+    def take(self, chosen: npt.NDArray[np.int64] | npt.NDArray[np.bool_] | slice) -> PlacedClaims:
+        """Some of them."""
+        return PlacedClaims(
+            self.rows.take(chosen), self.second[chosen], self.kind[chosen], self.line[chosen], self.source[chosen],
+            self.places,
+        )  # fmt: skip
+
+    @property
+    def name(self) -> str:
+        """The kind of a group."""
+        return KINDS[int(self.kind[0])]
+
+    @property
+    def place(self) -> SourceLine | None:
+        """The line to blame for a group; None for none."""
+        return self.places[int(self.line[0])] if self.line[0] >= 0 else None
+
+    @property
+    def line_source(self) -> str | None:
+        """What tells the line of a group; None where it has none."""
+        return LINE_SOURCES[int(self.source[0])] if self.line[0] >= 0 else None
+
+
+def placed_claims(recording: Recording, device: DeviceActivity, rows: StallRows) -> PlacedClaims:
+    """The claims of rows of one device, with their kinds and the lines to blame."""
+    rows, second = claims(rows)
+    places, line, source = stall_lines(recording, device.rank, rows)
+    t = rank_activity(recording, device.rank).timeline
+    kind = with_gaps_between(kinds_of(t, device, rows), line, rows.dur)
+    found = PlacedClaims(rows, second, kind, blamed(kind, line, rows.dur), source, places)
+    return found.take(np.argsort(distinct(found.kind, found.line)[1], kind="stable"))
 
 
 def claims(rows: StallRows) -> tuple[StallRows, npt.NDArray[np.bool_]]:
@@ -62,6 +131,17 @@ def kinds_of(t: Timeline, device: DeviceActivity, rows: StallRows) -> Ints:
     left = plain[kind[plain] == CAUSE_CODE["copy"]]
     kind[left[_aside(t, device)[t.track[rows.op[left]]]]] = KINDS.index("awaited_copy")
     return kind
+
+
+def with_gaps_between(kind: Ints, line: Ints, dur: Ints) -> Ints:
+    """The kinds, where the device's gaps before operations of a line that launches too slowly count as that.
+
+    With fewer, larger operations there they would be gone as well.
+    """
+    bound = kind == KINDS.index("launch_bound")
+    to_blame = blamed(kind, line, dur)[bound]
+    between = (kind == KINDS.index("kernel_gap")) & np.isin(line, to_blame[to_blame >= 0])
+    return np.where(between, KINDS.index("launch_bound"), kind)
 
 
 def blamed(kind: Ints, line: Ints, dur: Ints) -> Ints:

@@ -11,13 +11,11 @@ from .causes import CAUSE_CODE, CAUSE_NAMES
 from .device_activity import rank_activity
 from .finding_candidates import Candidate, Scope
 from .finding_texts import duration_text
-from .group_statistics import distinct
-from .source_position import SourceLine
-from .spells import TWICE_LOST
-from .stall_claims import ALL_OVER, KINDS, MOVEMENTS, NOT_A_FINDING, blamed, claims, kinds_of
-from .stall_lines import LINE_SOURCES, stall_lines
+from .spells import ONLY_TOGETHER, TIED
+from .stall_claims import ALL_OVER, MOVEMENTS, NOT_A_FINDING, placed_claims
+from .stall_lines import stall_lines
 from .stall_rows import CONFIDENCE, StallRows, stall_rows
-from .timeline import DATA_MOVEMENT, Timeline
+from .timeline import DATA_MOVEMENT, Ints, Timeline
 
 if TYPE_CHECKING:
     from ..profiler.recording.reader import Recording
@@ -31,30 +29,48 @@ _OWN_FRAC = 0.25
 def stall_candidates(recording: Recording, scope: Scope) -> list[Candidate]:
     """What stalls and exposed copies of one device could give back, by kind and line, in no order."""
     rows = _within(stall_rows(recording, scope.rank, scope.device), scope)
-    # What comes back only if two delays go is promised by neither.
-    rows, second = claims(rows.take(rows.reason != TWICE_LOST))
-    places, line, source = stall_lines(recording, scope.rank, rows)
     t = rank_activity(recording, scope.rank).timeline
-    kind = kinds_of(t, scope.device, rows)
-    line = blamed(kind, line, rows.dur)
-    _, member = distinct(kind, line)
-    order = np.argsort(member, kind="stable")
-    rows, second, kind, line, source = rows.take(order), second[order], kind[order], line[order], source[order]
-    last = np.cumsum(np.bincount(member))
-    result = []
-    for start, end in zip(np.append(0, last[:-1]).tolist(), last.tolist(), strict=False):
-        name = KINDS[int(kind[start])]
-        if name in NOT_A_FINDING:
+    result = _several_waits(recording, t, scope, rows.take(rows.reason == TIED))
+    # What comes back only if two delays go is promised by neither.
+    for group in placed_claims(recording, scope.device, rows.take(~np.isin(rows.reason, ONLY_TOGETHER))).groups():
+        mine, name, place = group.rows, group.name, group.place
+        if name in NOT_A_FINDING or (name in ALL_OVER and not _recurs(mine, scope)):
             continue
-        mine = rows.take(slice(start, end))  # views: there may be a thousand groups
-        if name in ALL_OVER and not _recurs(mine, scope):
-            continue
-        if mine.dur[~second[start:end]].sum() < _OWN_FRAC * mine.dur.sum():
-            continue  # the finding about the first cause says that most would also be gone without this one
-        place = _place(places, int(line[start]), int(source[start]))
-        text, dur = _evidence(t, scope, name, mine, second[start:end]), int(mine.dur.sum())
-        result.append(Candidate(scope, name, "", dur, text, _cases(t, mine), _confidence(mine), *place))
+        own = ~group.second | _are_waits(recording, scope, mine.root_row)
+        if mine.dur[own].sum() < _OWN_FRAC * mine.dur.sum():
+            continue  # hidden work, and there is a finding about what was not hidden
+        result.append(
+            Candidate(
+                scope, name, "", int(mine.dur.sum()), _evidence(t, scope, name, mine, group.second), _cases(t, mine),
+                _confidence(mine), place.file if place else None, (place.line or None) if place else None,
+                place.function if place else None, group.line_source,
+            )
+        )  # fmt: skip
     return result
+
+
+def _are_waits(recording: Recording, scope: Scope, rows: Ints) -> npt.NDArray[np.bool_]:
+    """Which slices that took a head start are waits for the device, and not work of the host that the device hid."""
+    activity = rank_activity(recording, scope.rank)
+    is_work = activity.timeline.is_category("allocation") | (
+        activity.causes.context == np.arange(len(activity.timeline))
+    )
+    return ~np.append(is_work, True)[rows]
+
+
+def _several_waits(recording: Recording, t: Timeline, scope: Scope, rows: StallRows) -> list[Candidate]:
+    """What only several waits together would give back, beyond what each of them does: one candidate for all."""
+    if not len(rows):
+        return []
+    places, line, _ = stall_lines(recording, scope.rank, rows)
+    spent = np.bincount(line[line >= 0], weights=rows.dur[line >= 0], minlength=len(places))
+    most = [places[at] for at in np.argsort(-spent, kind="stable")[:_CASES].tolist() if spent[at]]
+    text = _evidence(t, scope, "several_waits", rows, np.zeros(len(rows), dtype=np.bool_))
+    if most:
+        named = ", ".join(f"{place.file.rsplit('/', 1)[-1]}:{place.line}" for place in most)
+        text = f"{text[:-1]}; what the waits at {named} took, later ones at other places would have taken as well."
+    dur = int(rows.dur.sum())
+    return [Candidate(scope, "several_waits", "", dur, text, _cases(t, rows), _confidence(rows))]
 
 
 def _recurs(rows: StallRows, scope: Scope) -> bool:
@@ -90,15 +106,6 @@ def _runs(scope: Scope) -> list[tuple[int, int]]:
     return runs
 
 
-def _place(
-    places: tuple[SourceLine, ...], line: int, source: int
-) -> tuple[str | None, int | None, str | None, str | None]:
-    if line < 0:
-        return None, None, None, None
-    found = places[line]
-    return found.file, found.line or None, found.function, LINE_SOURCES[source]
-
-
 def _evidence(t: Timeline, scope: Scope, kind: str, rows: StallRows, second: npt.NDArray[np.bool_]) -> str:
     """The numbers behind a candidate, as a sentence."""
     unit = f" per {scope.unit}" if scope.steps else ""
@@ -111,10 +118,14 @@ def _evidence(t: Timeline, scope: Scope, kind: str, rows: StallRows, second: npt
         text += f"; {duration_text(scope.per_unit(movement))} of it are copies"
     if kind in ALL_OVER:
         text += f"; {_operations(t, scope)}"
+    if kind == "launch_bound" and (between := int(rows.dur[rows.cause == CAUSE_CODE["kernel_gap"]].sum())):
+        text += f"; {duration_text(scope.per_unit(between))} of it between operations that were queued already"
     twice = rows.co_cause >= 0
     if int(rows.dur[twice].sum()) * 2 > dur:
         other = np.bincount(rows.co_cause[twice], weights=rows.dur[twice], minlength=len(CAUSE_NAMES))
         text += f"; most of it would also be gone without {CAUSE_NAMES[int(other.argmax())]}"
+        if int(rows.dur[second].sum()) * 2 > dur:
+            text += ", its first cause, and is in the finding about that as well"
     later = int(rows.dur[(rows.cause != rows.root) & (rows.root != CAUSE_CODE["copy"]) & ~second].sum())
     if later * 2 > dur and kind not in ALL_OVER:
         text += "; it shows later, in gaps that the lost head start would have hidden"

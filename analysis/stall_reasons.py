@@ -13,10 +13,8 @@ from ..profiler.recording.short_names import short_name
 from .causes import CAUSE_NAMES
 from .device_activity import DeviceActivity, rank_activity
 from .finding_texts import wording
-from .group_statistics import distinct
-from .spells import REASONS
-from .stall_claims import KINDS, NOT_A_FINDING, blamed, claims, kinds_of
-from .stall_lines import LINE_SOURCES, stall_lines
+from .spells import ONLY_TOGETHER, REASONS
+from .stall_claims import NOT_A_FINDING, PlacedClaims, placed_claims
 from .stall_rows import CONFIDENCE, StallRows
 from .stalls import Window, stalls_of_device
 from .steps import device_steps
@@ -53,6 +51,8 @@ class StallReason:
         line_source: As in ``stalls``.
         dur: The time that it would give back, ns: its own, and that of others whose second cause it is.
         second_ns: How much of that is the others'.
+        together_ns: How much more would come back only together with another delay, ns; in nothing else that is said
+            here, but where there is nothing else.
         movement_ns: How much of it is exposed copies.
         steady_step_ns: The mean of it in a steady step; None where there is no steady step.
         count: Pieces.
@@ -79,6 +79,7 @@ class StallReason:
     line_source: str | None
     dur: int
     second_ns: int
+    together_ns: int
     movement_ns: int
     steady_step_ns: int | None
     count: int
@@ -124,36 +125,33 @@ def stall_reasons(
 def _of_device(
     recording: Recording, device: DeviceActivity, step: int | None, window: Window | None
 ) -> Iterator[StallReason]:
-    rank = device.rank
-    rows, second = claims(stalls_of_device(recording, rank, device, step=step, window=window))
-    if not len(rows):
-        return
-    t = rank_activity(recording, rank).timeline
-    places, line, source = stall_lines(recording, rank, rows)
-    kind = kinds_of(t, device, rows)
-    line = blamed(kind, line, rows.dur)
-    whole = _length(recording, device, step, window)
-    _, member = distinct(kind, line)
-    for chosen in np.split(np.argsort(member, kind="stable"), np.cumsum(np.bincount(member))[:-1]):
-        first, mine = int(chosen[0]), rows.take(chosen)
-        place = places[int(line[first])] if line[first] >= 0 else None
-        name = KINDS[int(kind[first])]
-        surest, why = _certainty(mine)
-        advice = "" if name in NOT_A_FINDING else wording(name, on_device=device.device is not None).advice
-        yield StallReason(
-            rank=rank, device_type=device.device_type, device_index=device.device_index, kind=name,
-            file=place.file if place else None, line=(place.line or None) if place else None,
-            function=place.function if place else None,
-            line_source=LINE_SOURCES[int(source[first])] if place else None,
-            dur=int(mine.dur.sum()), second_ns=int(mine.dur[second[chosen]].sum()),
-            movement_ns=int(mine.dur[mine.state == DATA_MOVEMENT].sum()),
-            steady_step_ns=_per_steady_step(recording, device, mine), count=len(mine),
-            longest_ns=int(mine.dur.max()), window_frac=int(mine.dur.sum()) / max(whole, 1),
-            also=_also(mine), host=_most(t, mine.root_row, mine.dur), later_ns=_later(mine, second[chosen]),
-            ended_by=_most(t, mine.op, mine.dur), typical_ns=_typical(t, mine.op),
-            slice_ids=_cases(t, mine), confidence=surest, reason=why,
-            advice=advice,
-        )  # fmt: skip
+    rows = stalls_of_device(recording, device.rank, device, step=step, window=window)
+    whole = max(_length(recording, device, step, window), 1)
+    for group in placed_claims(recording, device, rows).groups():
+        yield _reason(recording, device, group, whole)
+
+
+def _reason(recording: Recording, device: DeviceActivity, group: PlacedClaims, whole: int) -> StallReason:
+    """The reason of a group of claims with the same kind and line."""
+    t, place = rank_activity(recording, device.rank).timeline, group.place
+    alone = ~np.isin(group.rows.reason, ONLY_TOGETHER)
+    together, promises = int(group.rows.dur[~alone].sum()), bool(alone.any())
+    group = group.take(alone) if promises else group
+    mine, name = group.rows, group.name
+    dur, (surest, why) = int(mine.dur.sum()) if promises else 0, _certainty(mine)
+    advice = "" if name in NOT_A_FINDING else wording(name, on_device=device.device is not None).advice
+    return StallReason(
+        rank=device.rank, device_type=device.device_type, device_index=device.device_index, kind=name,
+        file=place.file if place else None, line=(place.line or None) if place else None,
+        function=place.function if place else None, line_source=group.line_source,
+        dur=dur, second_ns=int(mine.dur[group.second].sum()), together_ns=together,
+        movement_ns=int(mine.dur[mine.state == DATA_MOVEMENT].sum()),
+        steady_step_ns=_per_steady_step(recording, device, mine) if promises else None, count=len(mine),
+        longest_ns=int(mine.dur.max()), window_frac=dur / whole,
+        also=_also(mine), host=_most(t, mine.root_row, mine.dur), later_ns=_later(mine, group.second),
+        ended_by=_most(t, mine.op, mine.dur), typical_ns=_typical(t, mine.op),
+        slice_ids=_cases(t, mine), confidence=surest, reason=why, advice=advice,
+    )  # fmt: skip
 
 
 def _length(recording: Recording, device: DeviceActivity, step: int | None, window: Window | None) -> int:

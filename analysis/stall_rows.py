@@ -25,8 +25,10 @@ from .run_ahead import HIDDEN, HIDEABLE, LONG_PYTHON_NS, PAYABLE, WAIT, Debts, d
 from .spells import (
     HELD_LONG,
     NO_REASON,
+    ONLY_TOGETHER,
     OTHER_RAN,
     SCHEDULED_OUT,
+    TIED,
     TWICE_LOST,
     Spells,
     copy_spells,
@@ -40,7 +42,7 @@ from .timeline import DATA_MOVEMENT, STALL, Ints, Timeline, memoized
 if TYPE_CHECKING:
     from ..profiler.recording.reader import Recording
 
-ANALYSIS_VERSION = 6
+ANALYSIS_VERSION = 7
 """Raised when the same recording would give other rows: kept with every row, and part of the key of cached ones."""
 
 CONFIDENCE = ("low", "medium", "high")
@@ -121,7 +123,7 @@ def stall_rows(recording: Recording, rank: int, device: DeviceActivity) -> Stall
 def _build(recording: Recording, activity: RankActivity, device: DeviceActivity) -> StallRows:
     t = activity.timeline
     gaps = device_gaps(t, device, activity.host.extent)
-    owed = debts(activity, device)
+    owed = debts(recording, activity, device)
     if device.device is None:
         spells = host_spells(activity, gaps)
         payer = np.full(len(spells), -1, dtype=np.int64)
@@ -187,7 +189,7 @@ def _paid(activity: RankActivity, gaps: Gaps, spells: Spells, owed: Debts) -> tu
     gap = np.searchsorted(decides, owed.end, side="left")
     first_spell = np.searchsorted(spells.gap, gap, side="left")
     positions = np.append(axis_start, length)[first_spell]
-    debtor, together = payments(owed, positions, length, _own_causes(spells, payable, generic, axis_end))
+    debtor, besides = payments(owed, positions, length, _own_causes(spells, payable, generic, axis_end))
     owner, piece, starts, ends = debtor.walk(axis_start, axis_end)
     whole = np.flatnonzero(~payable)
     rows = np.concatenate([whole, owner])
@@ -195,9 +197,8 @@ def _paid(activity: RankActivity, gaps: Gaps, spells: Spells, owed: Debts) -> tu
     ts = np.concatenate([spells.ts[whole], starts + shift])
     end = np.concatenate([spells.end[whole], ends + shift])
     payer = np.concatenate([np.full(len(whole), -1, dtype=np.int64), debtor.rows[piece]])
-    reason = np.concatenate(
-        [spells.reason[whole], np.where(together.rows[piece] >= 0, TWICE_LOST, spells.reason[owner])]
-    )
+    lost = np.array([TWICE_LOST, TIED])[besides.rows[piece]]  # WITH_ANOTHER, WITH_WAITS
+    reason = np.concatenate([spells.reason[whole], np.where(besides.rows[piece] >= 0, lost, spells.reason[owner])])
     order = np.argsort(ts, kind="stable")
     cut = replace(spells.take(rows[order]), ts=ts[order], end=end[order], reason=reason[order].astype(np.int8))
     return cut, payer[order]
@@ -277,7 +278,7 @@ def _rows(
     paid = (payer >= 0) & lost
     # A long delay, and launches that could not have kept up anyway, are causes enough; what owes is another one, but
     # not where it would have to go together with a third.
-    together = spells.reason == TWICE_LOST
+    together = np.isin(spells.reason, ONLY_TOGETHER)
     second = (payer >= 0) & ~lost & ~together
     reason = np.where(together & launching, NO_REASON, spells.reason)
     context = np.append(activity.causes.context, -1)[host]

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 GROUPINGS = ("reason", "line", "root_cause", "cause", "none")
 _PLACE_KEYS = "rank, device_type, device_index (null: threads in a device's place)"
 _WORTH_FRAC = 0.01
-"""Reasons with less than this share of what all reasons would give back are only counted."""
+"""Reasons with less than this share of what all reasons would give back, alone or together, are only counted."""
 
 _ALSO_FRAC = 0.25
 """Another sufficient cause of less than this share of a reason's time is not told."""
@@ -42,10 +42,10 @@ _ALSO_FRAC = 0.25
         "stalls": (
             f"by reason a list of {{{_PLACE_KEYS}, kind (the root cause, or launch_bound, held, between_ops, "
             "pageable_copy, device_copy, awaited_copy, memset), file, line, function, line_source, dur (ns that it "
-            "would give back), second_ns (of that where another cause is the root), movement_ns, steady_step_ns, "
-            "count, longest_ns, window_frac, also, "
-            "host, ended_by (each null or {name, count, dur}), later_ns, typical_ns, slice_ids (for `stallscope "
-            "why`), confidence, "
+            "would give back), second_ns (of that where another cause is the root), together_ns (what would come back "
+            "beyond that only together with another delay), movement_ns, steady_step_ns, count, longest_ns, "
+            "window_frac, also, host, ended_by (each null or {name, count, dur}), later_ns, typical_ns, "
+            "slice_ids (for `stallscope why`), confidence, "
             f"reason, advice}}; else a list of {{{_PLACE_KEYS}, state, cause or root_cause, with --by line also file, "
             "line, function, line_source, then dur (ns), count, longest_ns, stall_frac (of all time of that state)}; "
             "with --by none one entry a stall: stall_id, step, ts, dur, state, cause, root_cause, co_cause, ended_by, "
@@ -107,7 +107,7 @@ def _by_reason(recording: Recording, scope: Scope, limit: int, as_json: bool) ->
     out = page()
     _headline(out, stall_groups(recording, ranks=scope.ranks, step=scope.step, window=scope.window), scope)
     whole = sum(reason.dur for reason in reasons)
-    worth = [reason for reason in reasons if reason.dur >= _WORTH_FRAC * whole]
+    worth = [reason for reason in reasons if reason.dur + reason.together_ns >= _WORTH_FRAC * whole]
     shown = worth[:limit] if limit else reasons
     several = len({(reason.rank, reason.device_type, reason.device_index) for reason in reasons}) > 1
     for number, reason in enumerate(shown, 1):
@@ -123,7 +123,7 @@ def _by_reason(recording: Recording, scope: Scope, limit: int, as_json: bool) ->
 def _print_reason(out: Page, recording: Recording, number: int, reason: StallReason, several: bool) -> None:
     from ..analysis.causes import CAUSES
     from ..analysis.stall_claims import MOVEMENTS
-    from .rendering.numbers import duration, plural, share
+    from .rendering.numbers import duration, plural
     from .rendering.source_text import source_text
     from .rendering.text import printable, shortened
 
@@ -135,9 +135,7 @@ def _print_reason(out: Page, recording: Recording, number: int, reason: StallRea
     if line:
         out.print(f"   > {shortened(printable(line), out.width - 6)}")
     _paragraph(out, "what", CAUSES.get(reason.kind) or _KINDS[reason.kind])
-    per_step = f"{duration(reason.steady_step_ns)} a steady step, " if reason.steady_step_ns is not None else ""
-    text = f"{per_step}{duration(reason.dur)} in all, {share(reason.window_frac, 1)} of the time"
-    _paragraph(out, "gives back", text + _of_which(reason))
+    _paragraph(out, "gives back", _gives_back(reason))
     waited = f"{plural(reason.count, 'piece')}, the longest {duration(reason.longest_ns)}"
     if reason.ended_by:
         which = "mostly" if reason.kind in MOVEMENTS else "most before"
@@ -177,6 +175,17 @@ _KINDS = {
     "memset": "memory filled with a value, with nothing beside it",
 }
 _ALL_OVER = ("launch_bound", "between_ops", "kernel_gap", "held")
+
+
+def _gives_back(reason: StallReason) -> str:
+    from .rendering.numbers import duration, share
+
+    together = f"{duration(reason.together_ns)} only together with another delay"
+    if not reason.dur:
+        return f"nothing by itself, {together}"
+    per_step = f"{duration(reason.steady_step_ns)} a steady step, " if reason.steady_step_ns is not None else ""
+    text = f"{per_step}{duration(reason.dur)} in all, {share(reason.window_frac, 1)} of the time{_of_which(reason)}"
+    return f"{text}; {together}" if reason.together_ns else text
 
 
 def _of_which(reason: StallReason) -> str:

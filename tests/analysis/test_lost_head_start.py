@@ -224,3 +224,54 @@ def test_launches_that_could_not_keep_up_keep_their_own_cause() -> None:
 def test_a_delay_among_launches_does_not_make_them_slow() -> None:
     # 64 launches and the fallback took 7400, the kernels 3520; the launches alone 6400.
     assert launches_after_a_wait(55, delayed=True) <= {("cpu_fallback", ""), ("synchronization", "")}
+
+
+def promised(scene: Scene) -> dict[str, int]:
+    return {one.kind: one.gives_back_ns // US for one in findings(scene.trace.recording()).findings}
+
+
+def a_wait_then_a_load(*, another: str = "", apart: bool = True) -> Scene:
+    """A wait takes 500, a second one, in another function or not, finds the device idle, and a load of 600 follows."""
+    scene = Scene()
+    for place, start, end in ((7, 0, 815), (20, 815, 3000)) if apart else ((7, 0, 3000),):
+        scene.trace.python(scene.main, f"train.py({place}): part", start * US, (end - start) * US)
+    scene.kernel(0, 10, 800)
+    scene.host(WAIT, "synchronization", 310, 500)
+    if another:
+        scene.host(another, "synchronization", 820, 5)
+    scene.host("enumerate(DataLoader)#x", "input", 830, 600)
+    scene.host("aten::mm", "op", 1430, 170)
+    scene.kernel(1600, 1610)
+    return scene
+
+
+def test_a_second_cause_is_a_finding_of_its_own_that_names_the_first() -> None:
+    scene = a_wait_then_a_load()
+    rows = owed(scene)
+    assert ("input", "input", "synchronization", 480) in rows
+    by_kind = {one.kind: one for one in findings(scene.trace.recording()).findings}
+    assert by_kind["input"].gives_back_ns > by_kind["synchronization"].gives_back_ns == 500 * US
+    told = "would also be gone without input, its first cause, and is in the finding about that as well"
+    assert told in by_kind["synchronization"].evidence
+    assert "its first cause" not in by_kind["input"].evidence
+
+
+def test_a_wait_at_another_place_ties_what_was_taken_before() -> None:
+    # Without the first wait the host would have come to the second one 500 earlier, and waited there: the load stays.
+    scene = a_wait_then_a_load(another=WAIT)
+    rows = owed(scene)
+    assert not any(row[2] for row in rows)
+    frame = scene.rows()
+    tied = frame[frame["reason"].str.contains("a wait at another place")]
+    assert set(tied["root_cause"]) == {"synchronization"} and tied["dur"].sum() > 150 * US
+    by_kind = {one.kind: one for one in stall_reasons(scene.trace.recording())}
+    assert by_kind["synchronization"].together_ns == tied["dur"].sum()
+    several = {one.kind: one for one in findings(scene.trace.recording()).findings}["several_waits"]
+    assert (several.gives_back_ns, several.line) == (tied["dur"].sum(), None)
+    assert "train.py:7" in several.evidence
+
+
+def test_waits_at_one_place_add_up() -> None:
+    scene = a_wait_then_a_load(another=WAIT, apart=False)
+    assert any(row[2] == "synchronization" for row in owed(scene))
+    assert promised(scene)["synchronization"] >= 480

@@ -5,13 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from stallscope.analysis.causes import CAUSE_NAMES
 from stallscope.analysis.device_activity import rank_activity
 from stallscope.analysis.host_activity import Pieces
-from stallscope.analysis.run_ahead import FULL, HIDDEN, WAIT, Debts, debts, payments
+from stallscope.analysis.run_ahead import FULL, HIDDEN, WAIT, WITH_ANOTHER, WITH_WAITS, Debts, debts, payments
 from tests.builders import TraceBuilder
 
 US = 1000
@@ -22,7 +23,7 @@ def ledger(*rows: tuple[int, int]) -> Debts:
     kind, amount = (np.array(column, dtype=np.int64) for column in zip(*rows, strict=True))
     zeros = np.zeros(len(rows), dtype=np.int64)
     most = np.full(len(rows), MOST, dtype=np.int64)
-    return Debts(kind.astype(np.int8), zeros.astype(np.int8), amount, zeros, zeros, zeros, most)
+    return Debts(kind.astype(np.int8), zeros.astype(np.int8), amount, zeros, zeros, zeros, most, zeros - 1)
 
 
 def per_ns(owed: Debts, positions: list[int], length: int, own: list[int] | None = None) -> list[int]:
@@ -31,10 +32,14 @@ def per_ns(owed: Debts, positions: list[int], length: int, own: list[int] | None
     return np.repeat(pieces.rows, np.diff(pieces.edges)).tolist()
 
 
-def only_together(owed: Debts, positions: list[int], length: int, own: list[int] | None = None) -> list[bool]:
+def besides(owed: Debts, positions: list[int], length: int, own: list[int] | None = None) -> list[int]:
     causes = np.array(own or [-1] * length, dtype=np.int64)
     _, pieces = payments(owed, np.array(positions, dtype=np.int64), length, Pieces(np.arange(length + 1), causes))
-    return np.repeat(pieces.rows == 0, np.diff(pieces.edges)).tolist()
+    return np.repeat(pieces.rows, np.diff(pieces.edges)).tolist()
+
+
+def only_together(owed: Debts, positions: list[int], length: int, own: list[int] | None = None) -> list[bool]:
+    return [one >= 0 for one in besides(owed, positions, length, own)]
 
 
 def test_newest_first_waits_add_up_and_full_queues_settle() -> None:
@@ -84,40 +89,77 @@ def test_waits_owe_no_more_than_a_queue_holds() -> None:
     assert per_ns(owed, [0, 0], MOST + 2) == [1] * 5 + [0] * (MOST - 5) + [-1] * 2
 
 
+def test_what_a_wait_took_comes_back_only_together_with_a_later_wait_at_another_place() -> None:
+    owed = replace(ledger((WAIT, 3), (WAIT, 2)), cause=np.array([3, 5], dtype=np.int8), place=np.array([7, 8]))
+    assert per_ns(owed, [0, 1], 6) == [0, 1, 1, 0, 0, -1]
+    assert besides(owed, [0, 1], 6) == [-1, -1, -1, WITH_WAITS, WITH_WAITS, -1]
+    # Time with a cause of its own has no second cause in that.
+    assert per_ns(owed, [0, 1], 6, [4] * 6) == [0, 1, 1, -1, -1, -1]
+    nothing_waited_for = replace(owed, amount=np.array([3, 0]))
+    assert only_together(nothing_waited_for, [0, 1], 5) == [False, True, True, False, False]
+
+
+@pytest.mark.parametrize("places", [(7, 7), (7, -1), (-1, 7), (-1, -1)])
+def test_waits_at_the_same_place_and_those_without_a_known_one_add_up(places: tuple[int, int]) -> None:
+    owed = replace(ledger((WAIT, 3), (WAIT, 2)), place=np.array(places))
+    assert per_ns(owed, [0, 1], 6) == [0, 1, 1, 0, 0, -1]
+    assert not any(only_together(owed, [0, 1], 6))
+    assert per_ns(owed, [0, 1], 6, [4] * 6) == [0, 1, 1, 0, 0, -1]
+
+
+Event = tuple[int, int, int, int]
+"""Kind, amount, when, and place."""
+
+
+def twin(events: list[Event], length: int) -> tuple[list[int], list[int]]:
+    """Who pays for each ns, and what would have to go as well, told ns by ns; all causes differ.
+
+    An open debt is its number and one letter for each ns of it: a comes back alone, t is tied to other waits, o needs
+    another delay to go.
+    """
+    payers: list[int] = []
+    besides: list[int] = []
+    stack: list[tuple[int, str]] = []
+    for now in range(length):
+        for number, (kind, amount, at, place) in enumerate(events):
+            if at != now:
+                continue
+            hidden = "".join(left for n, left in stack if events[n][0] == HIDDEN)
+            if kind == WAIT:
+                stack = [(n, left) for n, left in stack if events[n][0] != HIDDEN]
+                tied = [{place, events[n][3]} == {0, 1} for n, _ in stack]
+                stack = [(n, left.replace("a", "t") if t else left) for (n, left), t in zip(stack, tied, strict=True)]
+            stack = [] if kind == FULL else stack
+            stack = [*stack, (number, "a" * amount + "o" * (len(hidden) if kind == WAIT else 0))]
+            while kind == WAIT and sum(len(left) for _, left in stack) > max(MOST, amount):
+                oldest = next(i for i, (_, left) in enumerate(stack) if left)
+                stack[oldest] = (stack[oldest][0], stack[oldest][1][:-1])
+        stack = [(n, left) for n, left in stack if left]
+        payers.append(stack[-1][0] if stack else -1)
+        besides.append({"a": -1, "t": WITH_WAITS, "o": WITH_ANOTHER}[stack[-1][1][0]] if stack else -1)
+        if stack:
+            stack[-1] = (stack[-1][0], stack[-1][1][1:])
+    return payers, besides
+
+
 @given(
-    st.lists(st.tuples(st.integers(0, 2), st.integers(0, 9), st.integers(0, 25)), max_size=8),
+    st.lists(st.tuples(st.integers(0, 2), st.integers(0, 9), st.integers(0, 25), st.integers(-1, 1)), max_size=8),
     st.integers(0, 25),
 )
-def test_against_a_twin_that_pays_ns_by_ns(events: list[tuple[int, int, int]], length: int) -> None:
-    """Every event has a cause of its own."""
+def test_against_a_twin_that_pays_ns_by_ns(events: list[Event], length: int) -> None:
     events = sorted(events, key=lambda event: event[2])
-    events = [(kind, 0 if kind == FULL else amount, min(at, length)) for kind, amount, at in events]
-    expected: list[int] = []
-    stack: list[list[int]] = []
-    for now in range(length):
-        for number, (kind, amount, at) in enumerate(events):
-            if at == now:
-                hidden = [debt for debt in stack if events[debt[0]][0] == HIDDEN]
-                if kind == WAIT:
-                    stack = [debt for debt in stack if debt not in hidden]
-                stack = [] if kind == FULL else stack
-                taken_over = sum(left for _, left in hidden) if kind == WAIT else 0
-                stack = [*stack, [number, amount + taken_over]]
-                while kind == WAIT and sum(left for _, left in stack) > max(MOST, amount):
-                    next(debt for debt in stack if debt[1])[1] -= 1
-        stack = [debt for debt in stack if debt[1]]
-        expected.append(stack[-1][0] if stack else -1)
-        if stack:
-            stack[-1][1] -= 1
-    owed = ledger(*[(kind, amount) for kind, amount, _ in events]) if events else ledger((WAIT, 0))
+    events = [(kind, 0 if kind == FULL else amount, min(at, length), place) for kind, amount, at, place in events]
+    owed = ledger(*[event[:2] for event in events]) if events else ledger((WAIT, 0))
     owed = replace(owed, cause=np.arange(len(owed), dtype=np.int8))
-    positions = [at for _, _, at in events] if events else [0]
-    assert per_ns(owed, positions, length) == expected
+    owed = replace(owed, place=np.array([event[3] for event in events] or [-1], dtype=np.int64))
+    positions = [event[2] for event in events] or [0]
+    assert (per_ns(owed, positions, length), besides(owed, positions, length)) == twin(events, length)
 
 
 def described(trace: TraceBuilder) -> list[tuple[int, str, int]]:
-    activity = rank_activity(trace.recording(), 0)
-    owed = debts(activity, activity.devices[0])
+    recording = trace.recording()
+    activity = rank_activity(recording, 0)
+    owed = debts(recording, activity, activity.devices[0])
     kinds, causes = owed.kind.tolist(), owed.cause.tolist()
     return [(kind, CAUSE_NAMES[c], int(a) // US) for kind, c, a in zip(kinds, causes, owed.amount, strict=True)]
 

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given, settings
 
 from stallscope.analysis.device_activity import rank_activity
-from stallscope.analysis.stall_claims import KINDS, blamed, claims
+from stallscope.analysis.spells import REASONS, TWICE_LOST
+from stallscope.analysis.stall_claims import KINDS, blamed, claims, with_gaps_between
 from stallscope.analysis.stall_reasons import stall_reasons
 from stallscope.analysis.stalls import stalls, stalls_of_device
 from tests.analysis.random_traces import traces
@@ -22,10 +23,11 @@ def test_reasons_tile_all_stalls_and_add_second_causes(trace: TraceBuilder) -> N
     recording = trace.recording()
     frame = stalls(recording)
     found = stall_reasons(recording)
-    assert sum(one.dur - one.second_ns for one in found) == frame["dur"].sum()
+    together = frame["reason"] == REASONS[TWICE_LOST]
+    assert sum(one.dur - one.second_ns for one in found) == frame["dur"][~together].sum()
     assert sum(one.second_ns for one in found) == frame["dur"][frame["co_cause"].notna()].sum()
-    assert sum(one.count for one in found) == len(frame) + frame["co_cause"].notna().sum()
-    assert all(one.kind in KINDS and one.longest_ns <= one.dur for one in found)
+    assert sum(one.together_ns for one in found) == frame["dur"][together].sum()
+    assert all(one.kind in KINDS and one.longest_ns <= (one.dur or one.together_ns) for one in found)
     order = [(one.kind == "overhead", -one.dur) for one in found]
     assert order == sorted(order)
 
@@ -72,6 +74,16 @@ def test_a_line_is_blamed_for_slow_launches_only_where_it_has_most_of_them() -> 
     line, dur = np.array([1, 1, 2, 3, 4]), np.array([30, 25, 25, 20, 1])
     assert blamed(kind, line, dur).tolist() == [1, 1, -1, -1, 4]
     assert blamed(kind, line, np.array([20, 20, 40, 20, 1])).tolist() == [-1, -1, -1, -1, 4]
+
+
+def test_gaps_between_operations_of_a_line_that_launches_too_slowly_count_there() -> None:
+    bound, gap, held = (KINDS.index(name) for name in ("launch_bound", "kernel_gap", "held"))
+    kind = np.array([bound, bound, gap, gap, gap, held])
+    line, dur = np.array([1, 2, 1, 2, -1, 1]), np.array([30, 10, 5, 5, 5, 5])
+    assert with_gaps_between(kind, line, dur).tolist() == [bound, bound, bound, gap, gap, held]
+    # Where no line has half of the launches, none is to blame.
+    shared = np.array([bound, bound, bound, gap])
+    assert with_gaps_between(shared, np.array([1, 2, 3, 1]), np.array([10, 10, 10, 5])).tolist() == shared.tolist()
 
 
 @pytest.mark.parametrize(
