@@ -104,8 +104,9 @@ def debts(recording: Recording, activity: RankActivity, device: DeviceActivity) 
     order = np.lexsort((kind, columns[4]))
     cause_, amount, row, ts, end = (column[order] for column in columns)
     most, place = _longest_head_start(t, device, end), np.full(len(order), -1, dtype=np.int64)
-    is_wait = np.flatnonzero(kind[order] == WAIT)
-    place[is_wait] = _places(recording, activity, row[is_wait])
+    is_wait = kind[order] == WAIT
+    if is_wait.any():
+        place[is_wait] = _places(recording, activity, row[is_wait])
     return Debts(kind[order], cause_.astype(np.int8), amount, row, ts, end, most, place)
 
 

@@ -38,6 +38,9 @@ NOT_A_FINDING = ("tail",)
 MOVEMENTS = ("copy", "pageable_copy", "device_copy", "awaited_copy", "memset")
 """Kinds in which the device moves data itself: what is measured is the operation, and no wait for it."""
 
+OVERLAPPABLE = ("copy", "awaited_copy")
+"""Kinds of copies that stay when they are hidden: only as much of them as there is other time to hide behind."""
+
 KINDS = (
     *CAUSE_NAMES, "launch_bound", "between_ops", "held", "pageable_copy", "device_copy", "awaited_copy", "memset",
 )  # fmt: skip
@@ -46,7 +49,7 @@ KINDS = (
 
 @dataclass(frozen=True, eq=False)
 class PlacedClaims:
-    """Claims as columns of equal length, those of the same kind and line together and in the order of time.
+    """Claims as columns of equal length, those of the same kind and line together, and of them the second ones last.
 
     Attributes:
         rows: The rows of a device, and again those with a second cause as if it were the root.
@@ -103,6 +106,12 @@ def placed_claims(recording: Recording, device: DeviceActivity, rows: StallRows)
     kind = with_gaps_between(kinds_of(t, device, rows), line, rows.dur)
     found = PlacedClaims(rows, second, kind, blamed(kind, line, rows.dur), source, places)
     return found.take(np.argsort(distinct(found.kind, found.line)[1], kind="stable"))
+
+
+def gives_back(device: DeviceActivity, kind: str, dur: int, whole: int) -> int:
+    """How much of the time of one kind would come back in some time: a copy can hide only behind the rest of it."""
+    hides = device.device is not None and kind in OVERLAPPABLE
+    return max(min(dur, whole - dur), 0) if hides else dur
 
 
 def claims(rows: StallRows) -> tuple[StallRows, npt.NDArray[np.bool_]]:

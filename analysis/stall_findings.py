@@ -12,10 +12,10 @@ from .device_activity import rank_activity
 from .finding_candidates import Candidate, Scope
 from .finding_texts import duration_text
 from .spells import ONLY_TOGETHER, TIED
-from .stall_claims import ALL_OVER, MOVEMENTS, NOT_A_FINDING, placed_claims
+from .stall_claims import ALL_OVER, MOVEMENTS, NOT_A_FINDING, PlacedClaims, gives_back, placed_claims
 from .stall_lines import stall_lines
 from .stall_rows import CONFIDENCE, StallRows, stall_rows
-from .timeline import DATA_MOVEMENT, Ints, Timeline
+from .timeline import CATEGORY_CODE, DATA_MOVEMENT, Timeline
 
 if TYPE_CHECKING:
     from ..profiler.recording.reader import Recording
@@ -36,12 +36,12 @@ def stall_candidates(recording: Recording, scope: Scope) -> list[Candidate]:
         mine, name, place = group.rows, group.name, group.place
         if name in NOT_A_FINDING or (name in ALL_OVER and not _recurs(mine, scope)):
             continue
-        own = ~group.second | _are_waits(recording, scope, mine.root_row)
-        if mine.dur[own].sum() < _OWN_FRAC * mine.dur.sum():
-            continue  # hidden work, and there is a finding about what was not hidden
+        if _is_hidden_work(recording, scope, group):
+            continue
+        dur, text = int(mine.dur.sum()), _evidence(t, scope, name, mine, group.second)
         result.append(
             Candidate(
-                scope, name, "", int(mine.dur.sum()), _evidence(t, scope, name, mine, group.second), _cases(t, mine),
+                scope, name, "", gives_back(scope.device, name, dur, scope.total_ns), text, _cases(t, mine),
                 _confidence(mine), place.file if place else None, (place.line or None) if place else None,
                 place.function if place else None, group.line_source,
             )
@@ -49,13 +49,21 @@ def stall_candidates(recording: Recording, scope: Scope) -> list[Candidate]:
     return result
 
 
-def _are_waits(recording: Recording, scope: Scope, rows: Ints) -> npt.NDArray[np.bool_]:
-    """Which slices that took a head start are waits for the device, and not work of the host that the device hid."""
+def _is_hidden_work(recording: Recording, scope: Scope, group: PlacedClaims) -> bool:
+    """Whether most of it has another cause first, and this one for work of the host that the device hid, no wait.
+
+    The finding about the first cause says that it would be gone without this one as well.
+    """
+    dur, second = group.rows.dur, group.second
+    if dur[~second].sum() >= _OWN_FRAC * dur.sum():
+        return False
     activity = rank_activity(recording, scope.rank)
-    is_work = activity.timeline.is_category("allocation") | (
-        activity.causes.context == np.arange(len(activity.timeline))
-    )
-    return ~np.append(is_work, True)[rows]
+    t, rows = activity.timeline, group.rows.root_row[second]
+    is_slice = rows >= 0
+    rows = np.where(is_slice, rows, 0)
+    allocates = t.category[rows] == CATEGORY_CODE["allocation"]
+    is_wait = is_slice & ~allocates & (activity.causes.context[rows] != rows)
+    return bool(dur[~second].sum() + dur[second][is_wait].sum() < _OWN_FRAC * dur.sum())
 
 
 def _several_waits(recording: Recording, t: Timeline, scope: Scope, rows: StallRows) -> list[Candidate]:
@@ -116,6 +124,8 @@ def _evidence(t: Timeline, scope: Scope, kind: str, rows: StallRows, second: npt
     text += f", the longest {duration_text(int(rows.dur.max()))}"
     if movement and kind not in MOVEMENTS:
         text += f"; {duration_text(scope.per_unit(movement))} of it are copies"
+    if (fits := gives_back(scope.device, kind, dur, scope.total_ns)) < dur:
+        text += f"; only {duration_text(scope.per_unit(fits))} of it would fit beside the rest of the {scope.unit}"
     if kind in ALL_OVER:
         text += f"; {_operations(t, scope)}"
     if kind == "launch_bound" and (between := int(rows.dur[rows.cause == CAUSE_CODE["kernel_gap"]].sum())):

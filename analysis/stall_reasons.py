@@ -14,7 +14,7 @@ from .causes import CAUSE_NAMES
 from .device_activity import DeviceActivity, rank_activity
 from .finding_texts import wording
 from .spells import ONLY_TOGETHER, REASONS
-from .stall_claims import NOT_A_FINDING, PlacedClaims, placed_claims
+from .stall_claims import NOT_A_FINDING, PlacedClaims, gives_back, placed_claims
 from .stall_rows import CONFIDENCE, StallRows
 from .stalls import Window, stalls_of_device
 from .steps import device_steps
@@ -49,13 +49,14 @@ class StallReason:
         line: Its number.
         function: Its function.
         line_source: As in ``stalls``.
-        dur: The time that it would give back, ns: its own, and that of others whose second cause it is.
+        dur: The time that it would give back, ns: its own, and that of others whose second cause it is; of copies
+            what fits beside the rest of the time.
         second_ns: How much of that is the others'.
         together_ns: How much more would come back only together with another delay, ns; in nothing else that is said
             here, but where there is nothing else.
         movement_ns: How much of it is exposed copies.
         steady_step_ns: The mean of it in a steady step; None where there is no steady step.
-        count: Pieces.
+        count: Pieces of it.
         longest_ns: The longest of them.
         window_frac: The share of the chosen time.
         also: What else would do, by second or root cause; None where nothing would.
@@ -138,7 +139,7 @@ def _reason(recording: Recording, device: DeviceActivity, group: PlacedClaims, w
     together, promises = int(group.rows.dur[~alone].sum()), bool(alone.any())
     group = group.take(alone) if promises else group
     mine, name = group.rows, group.name
-    dur, (surest, why) = int(mine.dur.sum()) if promises else 0, _certainty(mine)
+    dur, (surest, why) = gives_back(device, name, int(mine.dur.sum()), whole) if promises else 0, _certainty(mine)
     advice = "" if name in NOT_A_FINDING else wording(name, on_device=device.device is not None).advice
     return StallReason(
         rank=device.rank, device_type=device.device_type, device_index=device.device_index, kind=name,
@@ -146,7 +147,7 @@ def _reason(recording: Recording, device: DeviceActivity, group: PlacedClaims, w
         function=place.function if place else None, line_source=group.line_source,
         dur=dur, second_ns=int(mine.dur[group.second].sum()), together_ns=together,
         movement_ns=int(mine.dur[mine.state == DATA_MOVEMENT].sum()),
-        steady_step_ns=_per_steady_step(recording, device, mine) if promises else None, count=len(mine),
+        steady_step_ns=_per_steady_step(recording, device, name, mine) if promises else None, count=len(mine),
         longest_ns=int(mine.dur.max()), window_frac=dur / whole,
         also=_also(mine), host=_most(t, mine.root_row, mine.dur), later_ns=_later(mine, group.second),
         ended_by=_most(t, mine.op, mine.dur), typical_ns=_typical(t, mine.op),
@@ -163,10 +164,12 @@ def _length(recording: Recording, device: DeviceActivity, step: int | None, wind
     return end - start
 
 
-def _per_steady_step(recording: Recording, device: DeviceActivity, rows: StallRows) -> int | None:
-    steady = np.array([*device_steps(recording, device.rank, device).steady, False], dtype=np.bool_)
+def _per_steady_step(recording: Recording, device: DeviceActivity, kind: str, rows: StallRows) -> int | None:
+    cut = device_steps(recording, device.rank, device)
+    steady = np.array([*cut.steady, False], dtype=np.bool_)
     count = len(np.unique(rows.step[steady[rows.step]])) and int(steady.sum())
-    return int(rows.dur[steady[rows.step]].sum()) // count if count else None
+    whole = int((cut.ends - cut.starts)[steady[:-1]].sum())
+    return gives_back(device, kind, int(rows.dur[steady[rows.step]].sum()), whole) // count if count else None
 
 
 def _also(rows: StallRows) -> Named | None:

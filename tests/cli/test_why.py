@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.builders import TraceBuilder
 from tests.cli.conftest import Run
+from tests.cli.recordings import MS, START, written
 
 
 def test_the_largest_stall_from_the_device_to_the_cause(run: Run, two_ranks: Path) -> None:
@@ -55,3 +57,18 @@ def test_stalls_by_reason_say_what_they_would_give_back_and_what_to_try(run: Run
         assert any(line.startswith(f"   {label}") for line in lines), label
     few = run("stalls", two_ranks, "-n", "1").stdout
     assert "more reasons" in few and "2. " not in few
+
+
+def test_stalls_say_what_comes_back_only_together_with_another_delay(run: Run, tmp_path: Path) -> None:
+    """A wait of 100 ms at a.py, one at b.py that finds the device idle, and 50 ms until the next launch."""
+    trace = TraceBuilder()
+    main, gpu = trace.thread("python"), trace.stream(7)
+    for place, start, end in (("a.py(1): wait", 0, 105), ("b.py(2): wait", 105, 200)):
+        trace.python(main, place, START + start * MS, (end - start) * MS)
+    trace.launched(main, gpu, call=(START, MS), work=(START + MS, 100 * MS))
+    trace.slice(main, "cudaDeviceSynchronize", "synchronization", START + 2 * MS, 100 * MS)
+    trace.slice(main, "cudaDeviceSynchronize", "synchronization", START + 106 * MS, MS)
+    trace.slice(main, "aten::mm", "op", START + 107 * MS, 50 * MS)
+    trace.launched(main, gpu, call=(START + 157 * MS, MS), work=(START + 158 * MS, MS))
+    text = " ".join(run("stalls", written(tmp_path / "r", trace)).stdout.split())
+    assert "only together with another delay" in text
