@@ -296,6 +296,8 @@ class _Ledger:
 
     def _forget(self, beyond: int, *, keep: int) -> None:
         """Drops what no host could have been ahead by, the oldest first; the newest wait's own amount stays."""
+        if beyond <= 0:
+            return
         for debt in self._open:
             dropped = max(0, min(beyond, debt.left - (keep if debt is self._open[-1] else 0)))
             debt.drop(dropped)
@@ -304,15 +306,15 @@ class _Ledger:
 
     def _take_over(self, cause: int) -> int:
         """What a wait takes over of what others hid before it: without them it would have waited for so much longer."""
-        taken = [self._kind[debt.number] == HIDDEN and self._cause[debt.number] != cause for debt in self._open]
-        total = sum(debt.left for debt, is_taken in zip(self._open, taken, strict=True) if is_taken)
-        self._open = [debt for debt, is_taken in zip(self._open, taken, strict=True) if not is_taken]
-        return total
+        taken = [debt for debt in self._open if self._kind[debt.number] == HIDDEN and self._cause[debt.number] != cause]
+        if taken:
+            self._open = [debt for debt in self._open if debt not in taken]
+        return sum(debt.left for debt in taken)
 
     def _tie(self, place: int) -> None:
         """What waits at other places took comes back only together with a later one: the host would wait there."""
-        for debt in self._open:
-            if self._kind[debt.number] == WAIT and place >= 0 and self._place[debt.number] not in (-1, place):
+        for debt in self._open if place >= 0 else ():
+            if debt.alone and self._kind[debt.number] == WAIT and self._place[debt.number] not in (-1, place):
                 debt.alone, debt.tied = 0, debt.alone + debt.tied
 
     def pay(self, at: int, until: int, own: int) -> None:

@@ -2,10 +2,10 @@
 
     python benchmarks/capture.py [--rounds 20] [--sizes small,large] [--details low,deep] [--quick] [--json]
 
-A round runs the three ways one after the other, in an order that changes, so that a busy machine slows all of them. A
-block of a round is the mean over its steps; the ratio of two blocks of a round is one observation, and a row shows the
-geometric mean of the middle 80 % of the rounds with the 95 % interval of a bootstrap over all of them (that of a median
-is wider), once by the clock and once in CPU-seconds of the process, which on a busy machine are the steadier measure.
+How fast a machine is drifts by a tenth within a second, so what is compared stands next to each other: nothing, bare,
+recorded, bare, nothing, and so on. The mean step of a block is held against those of the same way's blocks right before
+and after; a row shows the geometric mean of the middle 80 % of these ratios, with the 95 % interval of a bootstrap over
+them, once by the clock and once in CPU-seconds of the process, which on a busy machine are the steadier measure.
 Bare torch.profiler has the options that the detail gives it in a recording. ``always`` runs no torch.profiler, so it is
 compared with nothing at all; its windows are switched off.
 
@@ -20,7 +20,6 @@ from __future__ import annotations
 import argparse
 import json
 import multiprocessing
-import random
 import re
 import statistics
 import sys
@@ -98,12 +97,28 @@ def middle(logs: np.ndarray) -> np.ndarray:
     return np.exp(kept.mean(axis=-1))
 
 
-def ratio(over: list[float], under: list[float]) -> Ratio:
-    """The mean over rounds of a round's ratio, with a percentile bootstrap over rounds."""
-    logs = np.log(np.array(over) / np.array(under))
+def ratio(logs: np.ndarray) -> Ratio:
+    """The mean of ratios given as logarithms, with a percentile bootstrap."""
     drawn = np.random.default_rng(0).choice(logs, (BOOTSTRAPS, len(logs)))
     low, high = np.percentile(middle(drawn), (2.5, 97.5))
     return Ratio(float(middle(logs)), float(low), float(high))
+
+
+def against(sequence: list[tuple[str, float]], over: str, under: str) -> np.ndarray:
+    """Logarithms of the ratio of each block of one way to the last of another before it and the first one after it.
+
+    Args:
+        sequence: Way and time of all blocks, as they followed each other.
+        over: The way above the line.
+        under: The way below it.
+    """
+    logs = []
+    for at, (way, took) in enumerate(sequence):
+        before = next((other for name, other in reversed(sequence[:at]) if name == under), None)
+        after = next((other for name, other in sequence[at + 1 :] if name == under), None)
+        if way == over and before is not None and after is not None:
+            logs.append(np.log(took) - (np.log(before) + np.log(after)) / 2)
+    return np.array(logs)
 
 
 def afterwards(path: Path, complete_s: float) -> dict[str, float]:
@@ -126,10 +141,19 @@ def afterwards(path: Path, complete_s: float) -> dict[str, float]:
     }
 
 
-def both(over: list[Any], under: list[Any]) -> tuple[Ratio, Ratio]:
-    """The ratio of blocks by the clock, and in CPU-seconds."""
-    by_clock = ratio([one.wall_s for one in over], [one.wall_s for one in under])
-    return by_clock, ratio([one.cpu_s for one in over], [one.cpu_s for one in under])
+def in_turn(block: Callable[[str], Any], rounds: int, *, with_bare: bool) -> list[tuple[str, Any]]:
+    """The blocks of all rounds, as they followed each other; those of a first round, which imports, are left out."""
+    ways = ("none", "bare", "ours", "bare") if with_bare else ("none", "ours")
+    for way in ways:
+        block(way)
+    return [(way, block(way)) for way in (*ways * rounds, "none")]
+
+
+def both(sequence: list[tuple[str, Any]], over: str, under: str) -> tuple[Ratio, Ratio]:
+    """The ratio of two ways by the clock, and in CPU-seconds."""
+    by_clock = [(way, block.wall_s) for way, block in sequence]
+    by_cpu = [(way, block.cpu_s) for way, block in sequence]
+    return ratio(against(by_clock, over, under)), ratio(against(by_cpu, over, under))
 
 
 class Measurement:
@@ -153,7 +177,6 @@ class Measurement:
         self.step = capture_workloads.training_step(self.size)
         self.path = folder / "recording"
         self.is_light = detail == "always"
-        self.block_steps = self.size.steps * (3 if self.is_light else 1)
 
     def block(self, way: str) -> Any:
         """The mean step of one block run in one of the three ways."""
@@ -164,19 +187,11 @@ class Measurement:
             "ours": lambda: self.workloads.recorded(self.path, self.detail, convert=False, **settings),
         }
         with ways[way]() as mark:
-            return self.workloads.timed_block(self.step, mark, self.block_steps)
+            return self.workloads.timed_block(self.step, mark, self.size.steps)
 
-    def rounds(self, rounds: int) -> dict[str, list[Any]]:
-        """The blocks of all rounds by way; the first round, which imports and warms up, is left out."""
-        times: dict[str, list[Any]] = {"none": [], "ours": []} | ({} if self.is_light else {"bare": []})
-        order = list(times)
-        for turn in range(rounds + 1):
-            random.Random(turn).shuffle(order)
-            for way in order:
-                took = self.block(way)
-                if turn:
-                    times[way].append(took)
-        return times
+    def rounds(self, rounds: int) -> list[tuple[str, Any]]:
+        """The blocks of all rounds and their ways."""
+        return in_turn(self.block, rounds, with_bare=not self.is_light)
 
     def afterwards(self, times: int) -> Afterwards:
         """What some complete recordings say of themselves."""
@@ -194,30 +209,29 @@ class Measurement:
         A schedule ends the segment of a block's steps; the converter goes on beside the steps that are timed then. The
         other half of a pair is the same without conversion.
         """
-        blocks: dict[bool, list[Any]] = {True: [], False: []}
+        blocks = []
         steps = max(self.size.steps, self.workloads.WARM_UP + 1)
-        for turn in range(pairs):
-            for convert in (True, False) if turn % 2 else (False, True):
-                schedule = f"0,0,{steps},1"
-                with self.workloads.recorded(self.path, self.detail, schedule=schedule, convert=convert) as mark:
-                    self.workloads.timed_block(self.step, mark, steps - self.workloads.WARM_UP)
-                    blocks[convert].append(self.workloads.timed_block(self.step, mark, max(1, steps // 2)))
-        return both(blocks[True], blocks[False])
+        for convert in (*(False, True) * pairs, False):
+            schedule = f"0,0,{steps},1"
+            with self.workloads.recorded(self.path, self.detail, schedule=schedule, convert=convert) as mark:
+                self.workloads.timed_block(self.step, mark, steps - self.workloads.WARM_UP)
+                blocks.append((str(convert), self.workloads.timed_block(self.step, mark, max(1, steps // 2))))
+        return both(blocks, str(True), str(False))
 
 
 def measure(size: str, detail: str, rounds: int, steps: int | None = None) -> Cell:
     """All of one cell."""
     with tempfile.TemporaryDirectory() as folder:
         here = Measurement(size, detail, Path(folder), steps)
-        times = here.rounds(rounds)
+        blocks = here.rounds(rounds)
+        alone = [block for way, block in blocks if way == "none"]
         few = min(max(2, rounds // 5), MOST_AFTERWARDS)
-        bare = times.get("bare")
         return Cell(
-            size, detail, rounds, 1000 * statistics.median(one.wall_s for one in times["none"]),
-            1000 * statistics.median(one.cpu_s for one in times["none"]),
-            both(times["ours"], times["none"]),
-            both(times["ours"], bare) if bare else None,
-            both(bare, times["none"]) if bare else None,
+            size, detail, rounds, 1000 * statistics.median(one.wall_s for one in alone),
+            1000 * statistics.median(one.cpu_s for one in alone),
+            both(blocks, "ours", "none"),
+            None if here.is_light else both(blocks, "ours", "bare"),
+            None if here.is_light else both(blocks, "bare", "none"),
             None if here.is_light else here.converting(few), here.afterwards(few),
         )  # fmt: skip
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import statistics
 import sys
 import tempfile
 from collections import Counter
@@ -21,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from capture import Ratio, both
+from capture import Ratio, both, in_turn
 from capture_workloads import SIZES, WARM_UP, Mark, bare_profiler, recorded, timed_block, training_step, unrecorded
 
 from stallscope import open_recording
@@ -113,24 +114,22 @@ def overhead(
     """Ours over nothing, ours over bare torch.profiler (None for ``always``), and a step alone [ms]."""
     settle = synchronizer(device)
     kind = None if device == "cpu" else device
-    blocks: dict[str, list[Any]] = {"none": [], "ours": []} | ({} if detail == "always" else {"bare": []})
     settings = {"outlier_factor": 1e9} if detail == "always" else {}
     with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "recording"
-        for turn in range(rounds + 1):
-            for way in blocks if turn % 2 else reversed(list(blocks)):
-                ways = {
-                    "none": unrecorded,
-                    "bare": lambda: bare_profiler(detail, kind),
-                    "ours": lambda: recorded(path, detail, convert=False, **settings),
-                }
-                with ways[way]() as mark:
-                    took = timed_block(step, mark, steps, settle)
-                if turn:
-                    blocks[way].append(took)
-    alone = 1000 * sorted(one.wall_s for one in blocks["none"])[len(blocks["none"]) // 2]
-    bare = both(blocks["ours"], blocks["bare"])[0] if "bare" in blocks else None
-    return both(blocks["ours"], blocks["none"])[0], bare, alone
+        ways = {
+            "none": unrecorded,
+            "bare": lambda: bare_profiler(detail, kind),
+            "ours": lambda: recorded(Path(folder) / "recording", detail, convert=False, **settings),
+        }
+
+        def block(way: str) -> Any:
+            with ways[way]() as mark:
+                return timed_block(step, mark, steps, settle)
+
+        blocks = in_turn(block, rounds, with_bare=detail != "always")
+    alone = 1000 * statistics.median(one.wall_s for way, one in blocks if way == "none")
+    bare = None if detail == "always" else both(blocks, "ours", "bare")[0]
+    return both(blocks, "ours", "none")[0], bare, alone
 
 
 def measure(size_name: str, detail: str, options: argparse.Namespace) -> Result:
