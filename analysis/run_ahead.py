@@ -306,10 +306,12 @@ class _Ledger:
 
     def _take_over(self, cause: int) -> int:
         """What a wait takes over of what others hid before it: without them it would have waited for so much longer."""
-        taken = [debt for debt in self._open if self._kind[debt.number] == HIDDEN and self._cause[debt.number] != cause]
-        if taken:
-            self._open = [debt for debt in self._open if debt not in taken]
-        return sum(debt.left for debt in taken)
+        taken = [self._kind[debt.number] == HIDDEN and self._cause[debt.number] != cause for debt in self._open]
+        if not any(taken):
+            return 0
+        total = sum(debt.left for debt, is_taken in zip(self._open, taken, strict=True) if is_taken)
+        self._open = [debt for debt, is_taken in zip(self._open, taken, strict=True) if not is_taken]
+        return total
 
     def _tie(self, place: int) -> None:
         """What waits at other places took comes back only together with a later one: the host would wait there."""
