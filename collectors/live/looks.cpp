@@ -3,8 +3,9 @@
 // A thread that wants the interpreter makes the one that has it stop, wait for the other to wake up and look, and wake
 // up again itself: a few hundred microseconds, for a look of ten. So a look is asked of the main thread itself
 // (Py_AddPendingCall, https://docs.python.org/3/c-api/init.html), which takes it when it comes back from a call that
-// gave the interpreter away, as torch's all do. Where that does not happen within a millisecond it is in most cases
-// outside of Python (it waits, computes, or runs the backward pass), and the interpreter is to be had at once.
+// gave the interpreter away, as torch's all do. Where that has not happened by the time of the next look, the main
+// thread is in most cases outside of Python (it waits, computes, or runs the backward pass), and the interpreter is to
+// be had at once.
 //
 // What belongs to whom: everything but the atomics is touched with the interpreter held, or by the sampling thread
 // alone. Between them the order is that of ``wanted``: who takes it back takes the look.
@@ -29,7 +30,6 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr auto kGrace = std::chrono::microseconds(1000);
 constexpr size_t kMostLooks = 4096;
 constexpr int kMostTries = 1000;
 
@@ -141,8 +141,9 @@ bool is_free(State* own) {
 bool ask(State* own) {
   std::lock_guard<std::mutex> lock(own->asking);
   if (own->held || own->queued.exchange(true)) return false;
+  own->wanted = true;
   if (Py_AddPendingCall(serve, own) == 0) return true;
-  own->queued = false;
+  own->queued = own->wanted = false;
   return false;
 }
 
@@ -167,29 +168,40 @@ Reading reading(const Plan& plan) {
   return found;
 }
 
-// The sampling thread's work for a while, in which it holds the interpreter only where the main thread does not take a look itself.
+// Takes a look in the sampling thread, if the main thread does not do it just then; returns the thread's state anew.
+PyThreadState* look_here(State* own, PyThreadState* thread) {
+  own->wanted = true;
+  PyEval_RestoreThread(thread);
+  if (own->wanted.exchange(false)) take_look(own);
+  return PyEval_SaveThread();
+}
+
+// The sampling thread's work for a while, in which it holds the interpreter only where the main thread does not come to
+// take a look itself. To each look belongs a reading, made after it.
 std::vector<Reading> sample(State* own, Plan& plan) {
   std::vector<Reading> readings;
+  bool asked = false;
   PyThreadState* thread = PyEval_SaveThread();
   while (readings.size() < kMostLooks) {
     sleep_until(own, plan.turn, plan.due);
     if (own->turn != plan.turn) break;
-    own->wanted = true;
-    if (ask(own)) sleep_until(own, plan.turn, Clock::now() + kGrace);
-    if (own->wanted) {
-      PyEval_RestoreThread(thread);
-      if (own->wanted.exchange(false)) take_look(own);
-      thread = PyEval_SaveThread();
+    bool answered = asked && !own->wanted;
+    bool here = !answered && (own->wanted || own->queued || !(asked = ask(own)));
+    if (here) thread = look_here(own, thread);
+    if (here || answered) {
+      try {
+        readings.push_back(reading(plan));
+      } catch (const std::bad_alloc&) {
+        break;  // the look that lacks one is dropped
+      }
+      ++plan.number;
+      asked = false;
+      if (own->changed || plan.due >= plan.until) break;
+      if (answered) asked = ask(own);
     }
-    ++plan.number;
-    try {
-      readings.push_back(reading(plan));
-    } catch (const std::bad_alloc&) {
-      break;  // the look that lacks one is dropped
-    }
-    // A late look is not made up for: two in a row would count one moment twice.
+    // A late look is not made up for: two in a row would count one moment twice. So after one that was taken here, the
+    // main thread is asked at the next.
     plan.due = std::max(plan.due + plan.period, Clock::now());
-    if (own->changed || plan.due >= plan.until) break;
   }
   PyEval_RestoreThread(thread);
   own->wanted = false;
