@@ -7,13 +7,14 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
 from itertools import pairwise
 from typing import Any
 
 import pytest
 
 from stallscope.collectors.live import looks as looks_module
-from stallscope.collectors.live.looks import AT_ONCE_S, CompiledLooks, Look, PlainLooks, Watch, looks
+from stallscope.collectors.live.looks import CompiledLooks, Look, PlainLooks, Watch, looks
 
 pytestmark = pytest.mark.skipif(looks_module._stacks_native is None, reason="the native stacks are not built")
 NOTHING = Watch((), (), frozenset())
@@ -31,6 +32,12 @@ class Looking:
     @property
     def found(self) -> list[Look]:
         return [look for take in self.takes for look in take]
+
+    def wait_for(self, condition: Callable[[Look], bool]) -> None:
+        until = time.monotonic() + 10
+        while not (self.found and condition(self.found[-1])):
+            assert time.monotonic() < until
+            time.sleep(0.001)
 
     def _run(self) -> None:
         while not self._quit:
@@ -66,7 +73,7 @@ def test_a_main_thread_outside_of_python_is_looked_at_as_well() -> None:
         ended = time.time_ns()
     line = test_a_main_thread_outside_of_python_is_looked_at_as_well.__code__.co_firstlineno + 3
     meanwhile = [look for look in looking.found if began <= look.ts < ended]
-    assert len(meanwhile) >= 20
+    assert len(meanwhile) >= 5
     assert {lines_of(looking, look, threading.get_ident())[0][0] for look in meanwhile} <= {line, line + 1}
 
 
@@ -75,25 +82,21 @@ def test_looks_are_in_order_and_no_closer_than_asked() -> None:
         compute(0.4)
     stamps = [look.ts for look in looking.found]
     assert stamps == sorted(stamps)
-    assert 15 <= len(stamps) <= 44
+    assert 5 <= len(stamps) <= 44
     assert all(look.ts <= look.read_ts for look in looking.found)
 
 
 def test_other_threads_end_a_take() -> None:
     quit_ = threading.Event()
     with Looking(period_s=0.002) as looking:
-        time.sleep(0.02)
-        before = len(looking.takes)
+        time.sleep(0.1)
         thread = threading.Thread(target=quit_.wait, args=(10,))
         thread.start()
-        ident = thread.ident
-        time.sleep(AT_ONCE_S / 5)
-        assert len(looking.takes) > before
-        assert ident in looking.takes[-1][-1].stacks
+        looking.wait_for(lambda look: thread.ident in look.stacks)
         quit_.set()
         thread.join()
-        time.sleep(AT_ONCE_S / 5)
-    assert ident not in looking.found[-1].stacks
+        looking.wait_for(lambda look: thread.ident not in look.stacks)
+    assert all(len({frozenset(look.stacks) for look in take[:-1]}) <= 1 for take in looking.takes)
 
 
 def test_ignored_threads_have_no_stack() -> None:
@@ -146,7 +149,7 @@ def test_the_looks_that_were_begun_last_are_taken() -> None:
         compute(0.2)
         assert before.looks.take(0.001, NOTHING)[0] == []
     assert not [look for look in before.found if look.ts >= began]
-    assert len([look for look in after.found if look.ts >= began]) >= 10
+    assert len([look for look in after.found if look.ts >= began]) >= 2
 
 
 def test_threads_run_on_unharmed_while_they_are_looked_at() -> None:
@@ -218,10 +221,10 @@ thread.join()
 def test_who_takes_the_looks() -> None:
     found = subprocess.run([sys.executable, "-c", WHO], capture_output=True, text=True, timeout=60, check=True)
     calling, held, waiting = (tuple(map(int, line.split())) for line in found.stdout.splitlines())
-    assert calling[0] >= 4 * max(calling[1], 10)  # by the main thread, by the other
+    assert calling[0] > max(calling[1], 10)  # by the main thread, by the other
     assert held[0] <= 1  # what was asked before may still come
-    assert held[1] >= 10
-    assert waiting[1] >= 40
+    assert held[1] >= 3
+    assert waiting[1] >= 10
     assert waiting[0] <= 1
 
 
