@@ -9,9 +9,10 @@ them, once by the clock and once in CPU-seconds of the process, which on a busy 
 Bare torch.profiler has the options that the detail gives it in a recording. ``always`` runs no torch.profiler, so it is
 compared with nothing at all; its windows are switched off.
 
-Left out of a step's time is one thing only: the pause in which a segment of torch's profiler is ended and exported,
-which the recording keeps as ``overhead`` outside of its steps. It is reported in a table of its own, from some further
-recordings, with what comes after it: the time until the recording is complete, its size, and the step while the
+The first eight steps of each block pay for the start of a recording, or of the profiler, and stand in a column of their
+own. Left out of the other steps' time is one thing only: the pause in which a segment of torch's profiler is ended and
+exported, which the recording keeps as ``overhead`` outside of its steps. It is reported in a table of its own, from some
+further recordings, with what comes after it: the time until the recording is complete, its size, and the step while the
 converter runs.
 """
 
@@ -76,13 +77,18 @@ class Afterwards:
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """One size of step with one detail. Of each comparison: by the clock, and in CPU-seconds."""
+    """One size of step with one detail. Of each comparison: by the clock, and in CPU-seconds.
+
+    ``starting_ms`` is by how much the first steps of a recording, together, take longer than those of bare
+    torch.profiler (``always``: of nothing), in the median.
+    """
 
     size: str
     detail: str
     rounds: int
     none_ms: float
     none_cpu_ms: float
+    starting_ms: float
     ours_over_none: tuple[Ratio, Ratio]
     ours_over_bare: tuple[Ratio, Ratio] | None
     bare_over_none: tuple[Ratio, Ratio] | None
@@ -154,6 +160,12 @@ def both(sequence: list[tuple[str, Any]], over: str, under: str) -> tuple[Ratio,
     by_clock = [(way, block.wall_s) for way, block in sequence]
     by_cpu = [(way, block.cpu_s) for way, block in sequence]
     return ratio(against(by_clock, over, under)), ratio(against(by_cpu, over, under))
+
+
+def starting_ms(blocks: list[tuple[str, Any]], under: str) -> float:
+    """By how much the first steps take longer in a recording than in another way, in the median of the blocks."""
+    of_way = {name: [block.starting_s for way, block in blocks if way == name] for name in ("ours", under)}
+    return 1000 * (statistics.median(of_way["ours"]) - statistics.median(of_way[under]))
 
 
 class Measurement:
@@ -229,6 +241,7 @@ def measure(size: str, detail: str, rounds: int, steps: int | None = None) -> Ce
         return Cell(
             size, detail, rounds, 1000 * statistics.median(one.wall_s for one in alone),
             1000 * statistics.median(one.cpu_s for one in alone),
+            starting_ms(blocks, "none" if here.is_light else "bare"),
             both(blocks, "ours", "none"),
             None if here.is_light else both(blocks, "ours", "bare"),
             None if here.is_light else both(blocks, "bare", "none"),
@@ -238,13 +251,18 @@ def measure(size: str, detail: str, rounds: int, steps: int | None = None) -> Ce
 
 def print_tables(cells: list[Cell]) -> None:
     """As Markdown."""
-    print("| step | detail | measure | alone | ours over bare | bare over nothing | ours over nothing |")
-    print("|---" * 7 + "|")
+    from capture_workloads import WARM_UP
+
+    print("| step | detail | measure | alone | ours over bare | bare over nothing | ours over nothing ", end="")
+    print(f"| first {WARM_UP} steps |\n" + "|---" * 8 + "|")
     for cell in cells:
         for measure_of, alone in ((0, cell.none_ms), (1, cell.none_cpu_ms)):
             ratios = (cell.ours_over_bare, cell.bare_over_none, cell.ours_over_none)
             told = " | ".join(one[measure_of].text() if one else "" for one in ratios)
-            print(f"| {cell.size} | {cell.detail} | {('clock', 'CPU')[measure_of]} | {alone:.1f} ms | {told} |")
+            first = "" if measure_of else f"{cell.starting_ms:+.1f} ms"
+            print(
+                f"| {cell.size} | {cell.detail} | {('clock', 'CPU')[measure_of]} | {alone:.1f} ms | {told} | {first} |"
+            )
     print("\n| step | detail | events | stop | export | longest pause | complete after | bytes an event ", end="")
     print("| step while converting |\n" + "|---" * 9 + "|")
     for cell in cells:
