@@ -11,9 +11,9 @@ compared with nothing at all; its windows are switched off.
 
 The first eight steps of each block pay for the start of a recording, or of the profiler, and stand in a column of their
 own. Left out of the other steps' time is one thing only: the pause in which a segment of torch's profiler is ended and
-exported, which the recording keeps as ``overhead`` outside of its steps. It is reported in a table of its own, from some
-further recordings, with what comes after it: the time until the recording is complete, its size, and the step while the
-converter runs.
+exported, which the recording keeps as ``overhead`` outside of its steps. It is reported in a table of its own, from
+some further recordings, with what comes after it: the time until the recording is complete, its size, and the step
+while the converter runs.
 """
 
 from __future__ import annotations
