@@ -88,14 +88,12 @@ class PlacedClaims:
         return KINDS[int(self.kind[0])]
 
     @property
-    def place(self) -> SourceLine | None:
-        """The line to blame for a group; None for none."""
-        return self.places[int(self.line[0])] if self.line[0] >= 0 else None
-
-    @property
-    def line_source(self) -> str | None:
-        """What tells the line of a group; None where it has none."""
-        return LINE_SOURCES[int(self.source[0])] if self.line[0] >= 0 else None
+    def location(self) -> tuple[str | None, int | None, str | None, str | None]:
+        """File, line and function to blame for a group, and what tells them; None for each that is not known."""
+        if self.line[0] < 0:
+            return None, None, None, None
+        place = self.places[int(self.line[0])]
+        return place.file, place.line or None, place.function, LINE_SOURCES[int(self.source[0])]
 
 
 def placed_claims(recording: Recording, device: DeviceActivity, rows: StallRows) -> PlacedClaims:

@@ -33,19 +33,14 @@ def stall_candidates(recording: Recording, scope: Scope) -> list[Candidate]:
     result = _several_waits(recording, t, scope, rows.take(rows.reason == TIED))
     # What comes back only if two delays go is promised by neither.
     for group in placed_claims(recording, scope.device, rows.take(~np.isin(rows.reason, ONLY_TOGETHER))).groups():
-        mine, name, place = group.rows, group.name, group.place
+        mine, name = group.rows, group.name
         if name in NOT_A_FINDING or (name in ALL_OVER and not _recurs(mine, scope)):
             continue
         if _is_hidden_work(recording, scope, group):
             continue
         dur, text = int(mine.dur.sum()), _evidence(t, scope, name, mine, group.second)
-        result.append(
-            Candidate(
-                scope, name, "", gives_back(scope.device, name, dur, scope.total_ns), text, _cases(t, mine),
-                _confidence(mine), place.file if place else None, (place.line or None) if place else None,
-                place.function if place else None, group.line_source,
-            )
-        )  # fmt: skip
+        dur = gives_back(scope.device, name, dur, scope.total_ns)
+        result.append(Candidate(scope, name, "", dur, text, _cases(t, mine), _confidence(mine), *group.location))
     return result
 
 

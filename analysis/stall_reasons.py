@@ -52,8 +52,8 @@ class StallReason:
         dur: The time that it would give back, ns: its own, and that of others whose second cause it is; of copies
             what fits beside the rest of the time.
         second_ns: How much of that is the others'.
-        together_ns: How much more would come back only together with another delay, ns; in nothing else that is said
-            here, but where there is nothing else.
+        together_ns: How much more would come back only together with another delay, ns. The other fields leave that
+            time out, unless all of the reason is like that.
         movement_ns: How much of it is exposed copies.
         steady_step_ns: The mean of it in a steady step; None where there is no steady step.
         count: Pieces of it.
@@ -134,7 +134,7 @@ def _of_device(
 
 def _reason(recording: Recording, device: DeviceActivity, group: PlacedClaims, whole: int) -> StallReason:
     """The reason of a group of claims with the same kind and line."""
-    t, place = rank_activity(recording, device.rank).timeline, group.place
+    t, (file, line, function, line_source) = rank_activity(recording, device.rank).timeline, group.location
     alone = ~np.isin(group.rows.reason, ONLY_TOGETHER)
     together, promises = int(group.rows.dur[~alone].sum()), bool(alone.any())
     group = group.take(alone) if promises else group
@@ -143,8 +143,7 @@ def _reason(recording: Recording, device: DeviceActivity, group: PlacedClaims, w
     advice = "" if name in NOT_A_FINDING else wording(name, on_device=device.device is not None).advice
     return StallReason(
         rank=device.rank, device_type=device.device_type, device_index=device.device_index, kind=name,
-        file=place.file if place else None, line=(place.line or None) if place else None,
-        function=place.function if place else None, line_source=group.line_source,
+        file=file, line=line, function=function, line_source=line_source,
         dur=dur, second_ns=int(mine.dur[group.second].sum()), together_ns=together,
         movement_ns=int(mine.dur[mine.state == DATA_MOVEMENT].sum()),
         steady_step_ns=_per_steady_step(recording, device, name, mine) if promises else None, count=len(mine),

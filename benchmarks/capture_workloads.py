@@ -123,18 +123,21 @@ class Block:
     starting_s: float
 
 
-def timed_block(step: Callable[[], None], mark: Mark, steps: int, settle: Callable[[], None] = lambda: None) -> Block:
+def timed_block(
+    step: Callable[[], None], mark: Mark, steps: int, settle: Callable[[], None] = lambda: None, first: int = WARM_UP
+) -> Block:
     """Times a block of steps.
 
     Args:
         step: Trains one step.
         mark: Called after each.
-        steps: How many are timed, after ``WARM_UP`` others.
+        steps: How many are timed, after the first ones.
         settle: Waits for the device; called before the first and after the last timed step.
+        first: How many stand apart at the start.
     """
     gc.collect()
     starting = -time.perf_counter_ns()
-    for _ in range(WARM_UP):
+    for _ in range(first):
         step()
         starting -= mark()
     settle()

@@ -12,7 +12,6 @@
 
 #include "stacks.hpp"
 
-#include <pthread.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -265,9 +264,9 @@ PyObject* told(State* own, const std::vector<Reading>& readings, long number) {
 const char* const kLooksText =
     "looks(turn, period_s, seconds, clocks, files, every, number, ignored)\n\n"
     "Looks at all threads but the ignored ones each so-many seconds, for about ``seconds``, until there are other\n"
-    "threads or until the turn is over. Returns a list, the number that follows, and the ns of CPU that looking took. Each look is when it was taken\n"
-    "[ns since 1970], a dict of stacks by threading.get_ident(), when what follows was read, what each CPU clock\n"
-    "showed, and, at looks whose number divides by ``every``, what stood in each open file.";
+    "threads or until the turn is over. Returns a list, the number that follows, and the ns of CPU that looking took.\n"
+    "Each look is when it was taken [ns since 1970], a dict of stacks by threading.get_ident(), when what follows was\n"
+    "read, what each CPU clock showed, and, at looks whose number ``every`` divides, what stood in each open file.";
 
 PyObject* looks(PyObject*, PyObject* arguments) {
   double period, seconds;

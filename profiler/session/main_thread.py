@@ -15,7 +15,7 @@ from typing import Any
 
 _asked: deque[Callable[[], None]] = deque()
 _lock = threading.RLock()
-_around: list[tuple[Callable[[], None], Callable[[], None]]] = []
+_around: tuple[Callable[[], None], Callable[[], None]] | None = None
 _outstanding = False
 """Whether Python has a call of ours queued, or runs it.
 
@@ -47,14 +47,18 @@ def _next_asked() -> Callable[[], None] | None:
 def _set_outstanding(value: bool) -> None:
     global _outstanding
     _outstanding = value
-    for begins, ends in _around:
-        (begins if value else ends)()
+    if _around:
+        _around[0 if value else 1]()
 
 
 def around_calls(begins: Callable[[], None], ends: Callable[[], None]) -> None:
-    """Has functions called before a call is queued, and once none is queued or runs: who else queues calls waits."""
+    """Has functions called before a call is queued, and once none is queued or runs: who else queues calls waits.
+
+    They take the place of those before: there is one recording at a time.
+    """
+    global _around
     with _lock:
-        _around[:] = [(begins, ends)]  # there is one recording at a time
+        _around = (begins, ends)
         if _outstanding:
             begins()
 

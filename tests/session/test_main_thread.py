@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -19,7 +20,7 @@ def told() -> Iterator[list[str]]:
     events: list[str] = []
     around_calls(lambda: events.append("begins"), lambda: events.append("ends"))
     yield events
-    main_thread._around.clear()
+    main_thread._around = None
 
 
 def wait_for(events: list[str], last: str) -> None:
@@ -81,8 +82,33 @@ print(len(done))
 """
 
 
+HANGS_WHILE_RECORDED = """
+import sys, time
+import stallscope
+from stallscope.profiler.session import running
+
+def inner():
+    time.sleep(0.0001)
+def traced():
+    sys.setprofile(lambda *_: None)
+    for _ in range(50):
+        inner()
+    sys.setprofile(None)
+    done.append(1)
+done = []
+with stallscope.profile(sys.argv[1], collectors="sampler", sample_hz=5000):
+    for number in range(20):
+        running.session().on_main_thread(traced)
+        while len(done) <= number:
+            time.sleep(0.0001)
+print(len(done))
+"""
+
+
 @pytest.mark.skipif(looks._stacks_native is None, reason="the native stacks are not built")
-def test_a_traced_function_does_not_wait_for_a_look() -> None:
+@pytest.mark.parametrize("program", [HANGS, HANGS_WHILE_RECORDED], ids=["looks", "recording"])
+def test_a_traced_function_does_not_wait_for_a_look(program: str, tmp_path: Path) -> None:
     """Python 3.11 cannot take a call off its queue while another runs, and a traced function waits for that."""
-    found = subprocess.run([sys.executable, "-c", HANGS], capture_output=True, text=True, timeout=60, check=False)
+    command = [sys.executable, "-c", program, str(tmp_path / "run")]
+    found = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert (found.stdout, found.stderr) == ("20\n", "")
