@@ -54,7 +54,10 @@ class PlaceDifference:
 
 
 def same_lines(base: Iterable[Place], new: Iterable[Place]) -> dict[Place, Place]:
-    """For every new place the base place that it is; itself where the base side has none."""
+    """For every new place the base place that it is; where the base side has none, one that no other has.
+
+    That is the place itself; where the base side's line of that number is another new line, its number is below 0.
+    """
     old, now = sorted(set(base)), sorted(set(new))
     file_of = same_files([place[0] for place in old], [place[0] for place in now])
     found = {place: (file_of[place[0]], *place[1:]) for place in now}
@@ -64,18 +67,24 @@ def same_lines(base: Iterable[Place], new: Iterable[Place]) -> dict[Place, Place
         if not function:
             continue
         partner = _partners([place[1] for place in theirs], [place[1] for place in there])
-        found |= {place: (file, partner[place[1]], function) for place in theirs if place[1] in partner}
+        found |= {place: (file, partner[place[1]], function) for place in theirs}
     return found
 
 
 def _partners(lines: Sequence[int], base: Sequence[int]) -> dict[int, int]:
-    """For lines of a function the lines that they were: all moved by as much, else where they are, else in order."""
+    """For lines of a function the lines that they were: all moved by as much, else where they are, else in order.
+
+    A line that was none keeps its number, or has one below 0 where another line was that.
+    """
     votes = Counter(line - old for line in lines for old in base)
     moved = max(votes, key=lambda shift: (votes[shift], -abs(shift)), default=0)
     shift = moved if votes[moved] >= SURE * max(votes[0], 1) else 0
     found = {line: line - shift for line in lines if line - shift in set(base)}
     left, rest = sorted(set(base) - set(found.values())), sorted(set(lines) - found.keys())
-    return found | dict(zip(rest, left, strict=True)) if len(left) == len(rest) else found
+    if len(left) == len(rest):
+        return found | dict(zip(rest, left, strict=True))
+    taken = set(found.values())
+    return found | {line: -1 - line if line in taken else line for line in rest}
 
 
 def same_files(base: Sequence[str], new: Sequence[str]) -> dict[str, str]:

@@ -51,7 +51,33 @@ def test_no_two_lines_are_taken_for_one(base: list[tuple[str, int, str]], new: l
     assert set(same) == {NOWHERE, *new}
     assert len(set(same.values())) == len(same)
     assert same[NOWHERE] == NOWHERE
-    assert all(same[place] == place for place in new if place in base)
+    files = dict(zip(new, same_files_of(base, new), strict=True))
+    for place in new:
+        file, line, function = files[place], place[1], place[2]
+        if same[place] not in base:
+            assert same[place] in ((file, line, function), (file, -1 - line, function))
+        elif (file, line, function) in base and same[place] != (file, line, function):
+            # It is another line although it could be the one of its number: most lines moved together.
+            here = {one[1] for one in new if (files[one], one[2]) == (file, function)}
+            there = {one[1] for one in base if (one[0], one[2]) == (file, function)}
+            together = max(len(here & {old + shift for old in there}) for shift in (-3, -2, -1, 1, 2, 3))
+            assert together >= 2 * max(len(here & there), 1)
+
+
+def same_files_of(base: list[tuple[str, int, str]], new: list[tuple[str, int, str]]) -> list[str]:
+    file_of = same_files([place[0] for place in base], [place[0] for place in new])
+    return [file_of[place[0]] for place in new]
+
+
+def test_a_new_line_with_the_number_of_one_that_moved_is_a_line_of_its_own() -> None:
+    base = [("t.py", line, "f") for line in (2, 4)]
+    new = [("t.py", line, "f") for line in (1, 2, 3)]
+    assert same_lines(base, new) == {new[0]: base[0], new[1]: ("t.py", -3, "f"), new[2]: base[1]}
+    ns = {1: 5 * MS, 2: 7 * MS, 3: 6 * MS}
+    before = run([9 * MS], places={("stall", "input", "t.py", line, "f"): line * MS for line in (2, 4)})
+    after = run([18 * MS], places={("stall", "input", "t.py", line, "f"): took for line, took in ns.items()})
+    rows = {row.line: (row.base_line, row.base_ns, row.new_ns) for row in compare([before], [after]).places}
+    assert rows == {1: (2, 2 * MS, 5 * MS), 2: (None, 0, 7 * MS), 3: (4, 4 * MS, 6 * MS)}
 
 
 def test_a_moved_line_is_one_row_with_both_numbers() -> None:
