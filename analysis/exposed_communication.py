@@ -116,8 +116,9 @@ def communication_lines(
         ts=pieces.ts, end=pieces.end, state=np.full(len(pieces), COMMUNICATION, dtype=np.int8), step=nothing,
         cause=np.full(len(pieces), CAUSE_CODE["unknown"], dtype=np.int8),
         root=np.full(len(pieces), CAUSE_CODE["unknown"], dtype=np.int8), co_cause=nothing.astype(np.int8),
-        op=pieces.row, host=call, root_row=call, root_ts=pieces.ts, root_end=pieces.ts, co_row=nothing,
-        co_ts=pieces.ts, co_end=pieces.ts, confidence=nothing.astype(np.int8), reason=nothing.astype(np.int8),
+        co_tied=nothing > 0, op=pieces.row, host=call, root_row=call, root_ts=pieces.ts, root_end=pieces.ts,
+        co_row=nothing, co_ts=pieces.ts, co_end=pieces.ts, confidence=nothing.astype(np.int8),
+        reason=nothing.astype(np.int8),
     )  # fmt: skip
     return _placed(recording, device.rank, rows)
 

@@ -259,7 +259,7 @@ class _Debt:
     def pay(self, most: int, *, keep: bool) -> tuple[int, int]:
         """Pays, at most so much and at most what is alike of it; returns how much, and what would have to go as well.
 
-        What comes back alone pays first. With ``keep`` only that is used up, and what is left stays.
+        What comes back alone pays first, then what is tied. With ``keep`` only these are used up; what is left stays.
         """
         paid = min(most, self.alone or self.tied or self.left)
         besides = -1 if self.alone else WITH_WAITS if self.tied else WITH_ANOTHER
@@ -322,32 +322,32 @@ class _Ledger:
     def pay(self, at: int, until: int, own: int) -> None:
         """Pays for ``[at, until)`` of the axis, which has the cause ``own`` of its own.
 
-        Time with a cause of its own uses up what comes back without the debt's cause alone. The debt stays: without the
-        other cause it would pay for what follows.
+        Time with a cause of its own uses up what comes back without the debts' causes: first what comes back without
+        one of them alone, then what is tied. The debts stay: without the other cause they would pay for what follows.
         """
-        place = len(self._open) - 1
-        while at < until:
-            while place >= 0 and not self._pays(self._open[place], own):
-                place -= 1
-            if place < 0:
-                self._note(at, -1, -1)
-                return
-            debt = self._open[place]
-            paid, besides = debt.pay(until - at, keep=own >= 0)
-            self._note(at, debt.number, besides)
-            at += paid
-            if not debt.left:
-                del self._open[place]
-                place -= 1
+        if own < 0:
+            while at < until and self._open:
+                at = self._pay_from(self._open[-1], at, until, keep=False)
+                if not self._open[-1].left:
+                    self._open.pop()
+        else:
+            others = [debt for debt in reversed(self._open) if self._cause[debt.number] != own]
+            for is_tied in (False, True):
+                for debt in others:
+                    if at < until and (debt.tied if is_tied else debt.alone):
+                        at = self._pay_from(debt, at, until, keep=True)
+        if at < until:
+            self._note(at, -1, -1)
+
+    def _pay_from(self, debt: _Debt, at: int, until: int, *, keep: bool) -> int:
+        paid, besides = debt.pay(until - at, keep=keep)
+        self._note(at, debt.number, besides)
+        return at + paid
 
     def _note(self, at: int, holder: int, besides: int) -> None:
         self._edges.append(at)
         self._holders.append(holder)
         self._besides.append(besides)
-
-    def _pays(self, debt: _Debt, own: int) -> bool:
-        """Whether a debt pays for time with the cause ``own``: nothing excuses more of the same."""
-        return own < 0 or (self._cause[debt.number] != own and debt.alone > 0)
 
     def pieces(self, length: int) -> tuple[Pieces, Pieces]:
         """Who paid for each ns of ``[0, length)``, and what would have to go as well."""

@@ -36,6 +36,10 @@ REASONS = (
 ONLY_TOGETHER = (TWICE_LOST, TIED)
 """Reasons of time that would not come back without its root cause alone."""
 
+_SECOND_TIED = "without its second cause it comes back only if the waits at other places go as well"
+ALL_REASONS = (*REASONS, *(f"{reason}; {_SECOND_TIED}" if reason else _SECOND_TIED for reason in REASONS))
+"""The reasons, and once more with what there is to say where a second cause is one of several waits."""
+
 
 LATENCY_NS = 100_000
 """The longest time from a launch to its start that is latency (1 to 25 us are usual); beyond it the device held it."""

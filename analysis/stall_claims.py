@@ -1,7 +1,8 @@
 """What each root cause could give back by itself: its own stalls, and those whose second sufficient cause it is.
 
 A stall with two sufficient causes is gone without either, so it counts for both: what the causes give back alone may be
-more than all stalls together.
+more than all stalls together. Where the second cause is one of several waits that would have to go together, its claim
+is one for all of them.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from .copies import direction_of
 from .device_activity import DeviceActivity, rank_activity
 from .group_statistics import distinct
 from .source_position import SourceLine
-from .spells import HELD_LONG
+from .spells import HELD_LONG, TIED
 from .stall_lines import LINE_SOURCES, stall_lines
 from .stall_rows import LAUNCHING, StallRows
 from .timeline import COMPUTE, DATA_MOVEMENT, Ints, Timeline
@@ -43,6 +44,7 @@ OVERLAPPABLE = ("copy", "awaited_copy")
 
 KINDS = (
     *CAUSE_NAMES, "launch_bound", "between_ops", "held", "pageable_copy", "device_copy", "awaited_copy", "memset",
+    "several_waits",
 )  # fmt: skip
 """What findings about stalls are called: by their root cause, in most cases."""
 
@@ -119,9 +121,19 @@ def claims(rows: StallRows) -> tuple[StallRows, npt.NDArray[np.bool_]]:
     again = replace(
         again, root=again.co_cause, root_row=again.co_row, root_ts=again.co_ts, root_end=again.co_end,
         co_cause=again.root, co_row=again.root_row, co_ts=again.root_ts, co_end=again.root_end,
+        co_tied=np.zeros(len(again), dtype=np.bool_),
+        reason=np.where(again.co_tied, TIED, again.reason).astype(np.int8),
     )  # fmt: skip
     both = StallRows(*(np.concatenate([getattr(rows, f.name), getattr(again, f.name)]) for f in fields(StallRows)))
     return both, np.arange(len(both)) >= len(rows)
+
+
+def second_cause(rows: StallRows) -> tuple[str, npt.NDArray[np.bool_]]:
+    """What else would do for most of the rows' time, and which rows these are; "" and none where nothing would."""
+    name = np.where(rows.co_tied, KINDS.index("several_waits"), rows.co_cause.astype(np.int64))
+    spent = np.bincount(name[name >= 0], weights=rows.dur[name >= 0], minlength=1)
+    most = int(spent.argmax())
+    return (KINDS[most], name == most) if spent[most] else ("", name < -1)
 
 
 def kinds_of(t: Timeline, device: DeviceActivity, rows: StallRows) -> Ints:

@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from .causes import CAUSE_CODE, CAUSE_NAMES
+from .causes import CAUSE_CODE
 from .device_activity import rank_activity
 from .finding_candidates import Candidate, Scope
 from .finding_texts import duration_text
 from .spells import ONLY_TOGETHER, TIED
-from .stall_claims import ALL_OVER, MOVEMENTS, NOT_A_FINDING, PlacedClaims, gives_back, placed_claims
-from .stall_lines import stall_lines
+from .stall_claims import ALL_OVER, MOVEMENTS, NOT_A_FINDING, PlacedClaims, gives_back, placed_claims, second_cause
 from .stall_rows import CONFIDENCE, StallRows, stall_rows
 from .timeline import CATEGORY_CODE, DATA_MOVEMENT, Timeline
 
@@ -30,9 +29,10 @@ def stall_candidates(recording: Recording, scope: Scope) -> list[Candidate]:
     """What stalls and exposed copies of one device could give back, by kind and line, in no order."""
     rows = _within(stall_rows(recording, scope.rank, scope.device), scope)
     t = rank_activity(recording, scope.rank).timeline
-    result = _several_waits(recording, t, scope, rows.take(rows.reason == TIED))
+    placed = placed_claims(recording, scope.device, rows)
+    result = _several_waits(t, scope, placed.take(placed.rows.reason == TIED))
     # What comes back only if two delays go is promised by neither.
-    for group in placed_claims(recording, scope.device, rows.take(~np.isin(rows.reason, ONLY_TOGETHER))).groups():
+    for group in placed.take(~np.isin(placed.rows.reason, ONLY_TOGETHER)).groups():
         mine, name = group.rows, group.name
         if name in NOT_A_FINDING or (name in ALL_OVER and not _recurs(mine, scope)):
             continue
@@ -61,14 +61,14 @@ def _is_hidden_work(recording: Recording, scope: Scope, group: PlacedClaims) -> 
     return bool(dur[~second].sum() + dur[second][is_wait].sum() < _OWN_FRAC * dur.sum())
 
 
-def _several_waits(recording: Recording, t: Timeline, scope: Scope, rows: StallRows) -> list[Candidate]:
+def _several_waits(t: Timeline, scope: Scope, tied: PlacedClaims) -> list[Candidate]:
     """What only several waits together would give back, beyond what each of them does: one candidate for all."""
+    rows, line = tied.rows, tied.line
     if not len(rows):
         return []
-    places, line, _ = stall_lines(recording, scope.rank, rows)
-    spent = np.bincount(line[line >= 0], weights=rows.dur[line >= 0], minlength=len(places))
-    most = [places[at] for at in np.argsort(-spent, kind="stable")[:_CASES].tolist() if spent[at]]
-    text = _evidence(t, scope, "several_waits", rows, np.zeros(len(rows), dtype=np.bool_))
+    spent = np.bincount(line[line >= 0], weights=rows.dur[line >= 0], minlength=len(tied.places))
+    most = [tied.places[at] for at in np.argsort(-spent, kind="stable")[:_CASES].tolist() if spent[at]]
+    text = _evidence(t, scope, "several_waits", rows, tied.second)
     if most:
         named = ", ".join(f"{place.file.rsplit('/', 1)[-1]}:{place.line}" for place in most)
         text = f"{text[:-1]}; what the waits at {named} took, later ones at other places would have taken as well."
@@ -125,10 +125,9 @@ def _evidence(t: Timeline, scope: Scope, kind: str, rows: StallRows, second: npt
         text += f"; {_operations(t, scope)}"
     if kind == "launch_bound" and (between := int(rows.dur[rows.cause == CAUSE_CODE["kernel_gap"]].sum())):
         text += f"; {duration_text(scope.per_unit(between))} of it between operations that were queued already"
-    twice = rows.co_cause >= 0
-    if int(rows.dur[twice].sum()) * 2 > dur:
-        other = np.bincount(rows.co_cause[twice], weights=rows.dur[twice], minlength=len(CAUSE_NAMES))
-        text += f"; most of it would also be gone without {CAUSE_NAMES[int(other.argmax())]}"
+    if int(rows.dur[rows.co_cause >= 0].sum()) * 2 > dur:
+        other, _ = second_cause(rows)
+        text += f"; most of it would also be gone without {'the waits' if other == 'several_waits' else other}"
         if int(rows.dur[second].sum()) * 2 > dur:
             text += ", its first cause, and is in the finding about that as well"
     later = int(rows.dur[(rows.cause != rows.root) & (rows.root != CAUSE_CODE["copy"]) & ~second].sum())

@@ -10,11 +10,10 @@ import numpy as np
 import numpy.typing as npt
 
 from ..profiler.recording.short_names import short_name
-from .causes import CAUSE_NAMES
 from .device_activity import DeviceActivity, rank_activity
 from .finding_texts import wording
 from .spells import ONLY_TOGETHER, REASONS
-from .stall_claims import NOT_A_FINDING, PlacedClaims, gives_back, placed_claims
+from .stall_claims import NOT_A_FINDING, PlacedClaims, gives_back, placed_claims, second_cause
 from .stall_rows import CONFIDENCE, StallRows
 from .stalls import Window, stalls_of_device
 from .steps import device_steps
@@ -59,7 +58,8 @@ class StallReason:
         count: Pieces of it.
         longest_ns: The longest of them.
         window_frac: The share of the chosen time.
-        also: What else would do, by second or root cause; None where nothing would.
+        also: What else would do, by second or root cause, ``several_waits`` for waits that would have to go together;
+            None where nothing would.
         host: The slice of the host that most of it was spent in; None where nothing of the host is recorded.
         later_ns: How much of it shows later than its root, in gaps that the lost head start would have hidden.
         ended_by: The operation that ended most of it.
@@ -173,12 +173,8 @@ def _per_steady_step(recording: Recording, device: DeviceActivity, kind: str, ro
 
 def _also(rows: StallRows) -> Named | None:
     """The other cause without which most of the time would be gone as well."""
-    twice = rows.co_cause >= 0
-    if not twice.any():
-        return None
-    spent = np.bincount(rows.co_cause[twice], weights=rows.dur[twice], minlength=len(CAUSE_NAMES))
-    cause = int(spent.argmax())
-    return Named(CAUSE_NAMES[cause], int((rows.co_cause == cause).sum()), int(rows.dur[rows.co_cause == cause].sum()))
+    name, mine = second_cause(rows)
+    return Named(name, int(mine.sum()), int(rows.dur[mine].sum())) if name else None
 
 
 def _later(rows: StallRows, second: npt.NDArray[np.bool_]) -> int:

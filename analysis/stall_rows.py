@@ -21,12 +21,23 @@ from .host_activity import Pieces
 from .interpreter import interpreter_waits
 from .preemption import preempted
 from .refills import gave_back
-from .run_ahead import HIDDEN, HIDEABLE, LONG_PYTHON_NS, PAYABLE, WAIT, Debts, debts, payments
+from .run_ahead import (
+    HIDDEN,
+    HIDEABLE,
+    LONG_PYTHON_NS,
+    PAYABLE,
+    WAIT,
+    WITH_ANOTHER,
+    WITH_WAITS,
+    Debts,
+    debts,
+    payments,
+)
 from .spells import (
     HELD_LONG,
     NO_REASON,
-    ONLY_TOGETHER,
     OTHER_RAN,
+    REASONS,
     SCHEDULED_OUT,
     TIED,
     TWICE_LOST,
@@ -42,7 +53,7 @@ from .timeline import DATA_MOVEMENT, STALL, Ints, Timeline, memoized
 if TYPE_CHECKING:
     from ..profiler.recording.reader import Recording
 
-ANALYSIS_VERSION = 7
+ANALYSIS_VERSION = 8
 """Raised when the same recording would give other rows: kept with every row, and part of the key of cached ones."""
 
 CONFIDENCE = ("low", "medium", "high")
@@ -66,6 +77,7 @@ class StallRows:
         cause: Code of what the host or the device did in that time.
         root: Code of why the queue was empty; the cause itself where no head start was lost before.
         co_cause: Code of a second cause without which the stall would also be gone; -1 for none.
+        co_tied: Whether that is so only if waits at other places go as well.
         op: Row of the operation that ended the stall, or of the copy; -1 for none.
         host: Row of the host's slice behind ``cause``; -1 for unrecorded time or none.
         root_row: Row of the slice behind ``root``; -1 for unrecorded time or none.
@@ -85,6 +97,7 @@ class StallRows:
     cause: Codes
     root: Codes
     co_cause: Codes
+    co_tied: npt.NDArray[np.bool_]
     op: Ints
     host: Ints
     root_row: Ints
@@ -103,6 +116,11 @@ class StallRows:
     def dur(self) -> Ints:
         """Lengths in ns."""
         return self.end - self.ts
+
+    @property
+    def told(self) -> Ints:
+        """Indices into ``spells.ALL_REASONS``."""
+        return self.reason + len(REASONS) * self.co_tied
 
     def take(self, rows: npt.NDArray[np.int64] | npt.NDArray[np.bool_] | slice) -> StallRows:
         """Some of the rows."""
@@ -126,16 +144,17 @@ def _build(recording: Recording, activity: RankActivity, device: DeviceActivity)
     owed = debts(recording, activity, device)
     if device.device is None:
         spells = host_spells(activity, gaps)
-        payer = np.full(len(spells), -1, dtype=np.int64)
+        payer = besides = np.full(len(spells), -1, dtype=np.int64)
     else:
         spells = _with_returns(t, gap_spells(activity, gaps, waited_for(recording, t, device)), owed)
         spells = _with_inherited_latency(_with_waits_of_the_thread(recording, activity, spells))
-        spells, payer = _paid(activity, gaps, spells, owed)
+        spells, payer, besides = _paid(activity, gaps, spells, owed)
     copies = copy_spells(activity, device)
-    payer = np.concatenate([payer, np.full(len(copies), -1, dtype=np.int64)])
+    nobody = np.full(len(copies), -1, dtype=np.int64)
+    payer, besides = np.concatenate([payer, nobody]), np.concatenate([besides, nobody])
     spells = joined([spells, copies])
     burst = np.where(spells.gap >= 0, _bursts(t, device, gaps, owed)[spells.gap], False)
-    rows = _rows(activity, spells, payer, owed, burst)
+    rows = _rows(activity, spells, payer, besides, owed, burst)
     rows = rows.take(np.argsort(rows.ts, kind="stable"))
     return _merged(_cut_at_steps(recording, activity, device, rows))
 
@@ -176,8 +195,11 @@ def _slow_only(activity: RankActivity, spells: Spells) -> npt.NDArray[np.bool_]:
     return found
 
 
-def _paid(activity: RankActivity, gaps: Gaps, spells: Spells, owed: Debts) -> tuple[Spells, Ints]:
-    """The spells, cut where a debt begins or ends to pay for them, and the number of the debt that does (-1: none)."""
+def _paid(activity: RankActivity, gaps: Gaps, spells: Spells, owed: Debts) -> tuple[Spells, Ints, Ints]:
+    """The spells, cut where a debt begins or ends to pay for them; the number of that debt, and what must go besides.
+
+    Both numbers are -1 for none.
+    """
     generic = _slow_only(activity, spells)
     payable = gaps.late[spells.gap] & (generic | np.isin(spells.cause, [CAUSE_CODE[name] for name in HIDEABLE]))
     lengths = np.where(payable, spells.end - spells.ts, 0)
@@ -196,12 +218,10 @@ def _paid(activity: RankActivity, gaps: Gaps, spells: Spells, owed: Debts) -> tu
     shift = spells.ts[owner] - axis_start[owner]
     ts = np.concatenate([spells.ts[whole], starts + shift])
     end = np.concatenate([spells.end[whole], ends + shift])
-    payer = np.concatenate([np.full(len(whole), -1, dtype=np.int64), debtor.rows[piece]])
-    lost = np.array([TWICE_LOST, TIED])[besides.rows[piece]]  # WITH_ANOTHER, WITH_WAITS
-    reason = np.concatenate([spells.reason[whole], np.where(besides.rows[piece] >= 0, lost, spells.reason[owner])])
+    nobody = np.full(len(whole), -1, dtype=np.int64)
+    payer, other = (np.concatenate([nobody, one.rows[piece]]) for one in (debtor, besides))
     order = np.argsort(ts, kind="stable")
-    cut = replace(spells.take(rows[order]), ts=ts[order], end=end[order], reason=reason[order].astype(np.int8))
-    return cut, payer[order]
+    return replace(spells.take(rows[order]), ts=ts[order], end=end[order]), payer[order], other[order]
 
 
 def _own_causes(
@@ -269,6 +289,7 @@ def _rows(
     activity: RankActivity,
     spells: Spells,
     payer: Ints,
+    besides: Ints,
     owed: Debts,
     burst: npt.NDArray[np.bool_],
 ) -> StallRows:
@@ -278,9 +299,9 @@ def _rows(
     paid = (payer >= 0) & lost
     # A long delay, and launches that could not have kept up anyway, are causes enough; what owes is another one, but
     # not where it would have to go together with a third.
-    together = np.isin(spells.reason, ONLY_TOGETHER)
-    second = (payer >= 0) & ~lost & ~together
-    reason = np.where(together & launching, NO_REASON, spells.reason)
+    second = (payer >= 0) & ~lost & (besides != WITH_ANOTHER)
+    reason = np.where(paid & (besides == WITH_ANOTHER), TWICE_LOST, spells.reason)
+    reason = np.where(paid & (besides == WITH_WAITS), TIED, reason)
     context = np.append(activity.causes.context, -1)[host]
     own = np.where(context >= 0, context, host)
     given_back = np.append(gave_back(activity.timeline), -1)
@@ -300,6 +321,7 @@ def _rows(
         cause=cause.astype(np.int8),
         root=root,
         co_cause=np.where(second, owes, -1).astype(np.int8),
+        co_tied=second & (besides == WITH_WAITS),
         op=spells.op,
         host=host,
         root_row=np.where(paid, owing_row, own),
@@ -339,7 +361,7 @@ def _merged(rows: StallRows) -> StallRows:
     if not len(rows):
         return rows
     same = rows.ts[1:] == rows.end[:-1]
-    for name in ("state", "step", "cause", "root", "co_cause", "op", "reason"):
+    for name in ("state", "step", "cause", "root", "co_cause", "co_tied", "op", "reason"):
         values = getattr(rows, name)
         same &= values[1:] == values[:-1]
     begins = np.flatnonzero(np.concatenate([[True], ~same]))

@@ -18,7 +18,7 @@ from .columns import nullable_ints, texts
 from .device_activity import DeviceActivity, rank_activity
 from .selection import device_selection
 from .source_position import SourceLine
-from .spells import REASONS
+from .spells import ALL_REASONS
 from .stall_lines import LINE_SOURCES, stall_lines
 from .stall_rows import ANALYSIS_VERSION, CONFIDENCE, StallRows, stall_rows
 from .steps import device_steps
@@ -52,8 +52,9 @@ def stalls(
         One row per piece with one cause, by rank, device and time: stall_id (unique in the recording, the same for
         every choice of step and window), rank, device_type, device_index (NA: threads in a device's place), step (NA:
         outside all steps), ts and dur (ns), state (stall or data_movement), cause and root_cause (see ``CAUSES``),
-        co_cause (a second cause without which the stall would also be gone), ended_by (the operation that ended it, or
-        the copy), host_slice_id and root_slice_id (the slices behind the two causes; NA for unrecorded time), stack_id,
+        co_cause (a second cause without which the stall would also be gone; ``reason`` says where it is one of several
+        waits that would have to go together), ended_by (the operation that ended it, or the copy), host_slice_id and
+        root_slice_id (the slices behind the two causes; NA for unrecorded time), stack_id,
         file, line, function, line_source (``function``: the line of its def; ``stack``, ``source``, ``sample``: the
         line that ran, from a stack taken there, the text of the source, the sampler),
         evidence (slice ids), peer_rank (the rank that a blocking collective waited for; NA otherwise), confidence (low,
@@ -124,7 +125,7 @@ def _frame(recording: Recording, rank: int, device: DeviceActivity, ids: Ints, r
             "evidence": _evidence(t, rows),
             "peer_rank": nullable_ints(peers, peers >= 0),
             "confidence": texts(CONFIDENCE, rows.confidence),
-            "reason": texts(REASONS, rows.reason),
+            "reason": texts(ALL_REASONS, rows.told),
             "analysis_version": np.full(count, ANALYSIS_VERSION, dtype=np.int64),
         }
     )

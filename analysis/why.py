@@ -15,7 +15,7 @@ from ..profiler.recording.errors import QueryError
 from .causes import CAUSE_NAMES
 from .device_activity import DeviceActivity, rank_activity
 from .finding_texts import duration_text, wording
-from .spells import REASONS
+from .spells import ALL_REASONS
 from .stall_claims import KINDS, NOT_A_FINDING, kinds_of
 from .stall_lines import LINE_SOURCES, stall_lines
 from .stall_rows import CONFIDENCE, StallRows, stall_rows
@@ -205,7 +205,7 @@ def _chain(stall: StalledTime) -> Chain:
         links=tuple(links_of(stall)),
         file=place.file if place else None, line=(place.line or None) if place else None,
         function=place.function if place else None, line_source=LINE_SOURCES[source[main]] if place else None,
-        evidence=_evidence(stall), confidence=CONFIDENCE[rows.confidence[main]], reason=REASONS[rows.reason[main]],
+        evidence=_evidence(stall), confidence=CONFIDENCE[rows.confidence[main]], reason=ALL_REASONS[rows.told[main]],
         same_count=int(same.sum()), same_dur=int(rows.dur[same].sum()),
         kind=kind if known else None,
         advice=wording(kind, on_device=device.device is not None).advice if known else "",

@@ -213,7 +213,8 @@ def _second_link(stall: StalledTime) -> Link:
     name, row = CAUSE_NAMES[rows.co_cause[main]], int(rows.co_row[main])
     ts, end = int(rows.co_ts[main]), int(rows.co_end[main])
     what = f" ({_named(t, row)}, {duration_text(end - ts)})" if row >= 0 else ""
-    text = f"without {name}{what} the stall would be gone as well: the host would have been far enough ahead"
+    others = " and the waits at other places" if rows.co_tied[main] else ""
+    text = f"without {name}{what}{others} the stall would be gone as well: the host would have been far enough ahead"
     return Link("second", text, int(t.slice_id[row]) if row >= 0 else None, ts, end - ts)
 
 

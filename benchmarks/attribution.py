@@ -25,6 +25,7 @@ from typing import Any
 import numpy as np
 from attribution_scores import (
     MOST_GAIN_OFF,
+    SEVERAL_WAITS,
     Cell,
     Evaluation,
     Key,
@@ -131,8 +132,11 @@ def named_causes(recording: Recording, start: int, end: int) -> tuple[dict[Key, 
     others = iter(np.flatnonzero(second).tolist())
     sums: dict[Key, float] = {}
     profiler = 0
-    for place, co_cause, dur in zip(named[: len(rows)], rows.co_cause.tolist(), rows.dur.tolist(), strict=True):
+    columns = (column.tolist() for column in (rows.co_cause, rows.co_tied, rows.dur))
+    for place, co_cause, tied, dur in zip(named[: len(rows)], *columns, strict=True):
         other = named[next(others)] if co_cause >= 0 else None
+        if other and tied:
+            other = (SEVERAL_WAITS, other[1], other[2])
         if place[0] == "overhead":
             profiler += dur
         else:
@@ -199,9 +203,11 @@ def measured(
         raise RunError(f"{job.workload.name} {job.regime} {job.seed}: the machine is too busy for a run to count")
     cells = []
     for injection in job.workload.injections:
-        kinds = tuple(kind for cause in injection.causes for kind in _KINDS.get(cause, (cause,)))
         names = (job.workload.name, injection.name, job.regime, job.seed)
         to_blame = {(file, line) for file, line in lines[injection.name]}
+        kinds = tuple(kind for cause in injection.causes for kind in _KINDS.get(cause, (cause,)))
+        if "synchronization" in injection.causes and len(to_blame) > 1 and job.regime != "sync":
+            kinds += (SEVERAL_WAITS,)  # all waits of the script go at once
         cells.append(cell_of(names, injection.causes, kinds, to_blame, runs[""], runs[injection.name]))
     return cells, runs[""]
 

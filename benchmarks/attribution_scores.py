@@ -15,6 +15,9 @@ Place = tuple[str, str | None, int | None]
 Key = tuple[str, str | None, int | None, Place | None]
 """The same with a second sufficient cause and its line; None where a method names none."""
 
+SEVERAL_WAITS = "several_waits"
+"""A second cause that would have to go together with waits at other places, and the finding about all of these."""
+
 NOISE_FACTOR = 3
 MOST_DELAY_FRAC = 0.25
 MOST_GAIN_OFF = 0.25
@@ -165,10 +168,13 @@ def mean_of(evaluations: Iterable[Evaluation], method: str) -> dict[Key, float]:
 
 
 def score(
-    on: list[Evaluation], off: list[Evaluation], method: str, causes: tuple[str, ...],
+    on: list[Evaluation], off: list[Evaluation], method: str, causes: tuple[str, ...], seconds: tuple[str, ...],
     lines: set[tuple[str, int]], truth_ns: float,
 ) -> Score:  # fmt: skip
-    """One method: by how much each cause rises with the mistake, against the truth."""
+    """One method: by how much each cause rises with the mistake, against the truth.
+
+    Right second causes are ``seconds``.
+    """
     rise: defaultdict[Key, float] = defaultdict(float)
     for sign, runs in ((1, on), (-1, off)):
         for key, value in mean_of(runs, method).items():
@@ -180,8 +186,9 @@ def score(
         by_cause[cause] += value
         # A second cause at another line is about another mistake: without this one it may well be second to more.
         is_about_it = second is not None and (second[2] is None or second[1:] in lines)
-        named = [(cause, file, line), *([second] if second and is_about_it else [])]
-        right_ones = [place for place in named if place[0] in causes]
+        right_ones = [(cause, file, line)] if cause in causes else []
+        if second is not None and second[0] in seconds and is_about_it:
+            right_ones.append(second)
         on_line = any((place[1], place[2]) in lines for place in right_ones)
         at_line += value if cause in causes and (file, line) in lines else 0.0
         either += value if right_ones else 0.0
@@ -217,6 +224,7 @@ def cell_of(
 ) -> Cell:  # fmt: skip
     """The cell of one mistake from its paired repeats; one pair alone has no noise to compare with."""
     pairs = list(zip(on, off, strict=True))
+    several = (SEVERAL_WAITS,) if SEVERAL_WAITS in kinds else ()
     moved = statistics.fmean(max(0.0, (b.window_ns - b.idle_ns) - (a.window_ns - a.idle_ns)) for a, b in pairs)
     differences = [a.idle_ns - b.idle_ns for a, b in pairs]
     work = [max(0.0, (a.window_ns - a.idle_ns) - (b.window_ns - b.idle_ns)) for a, b in pairs]
@@ -234,7 +242,7 @@ def cell_of(
         sum_off_ns=max(run.sum_off_ns for run in (*on, *off)),
     )
     for method in on[0].methods:
-        cell.scores[method] = score(on, off, method, causes, lines, max(cell.truth_ns, 0.0))
+        cell.scores[method] = score(on, off, method, causes, (*causes, *several), lines, max(cell.truth_ns, 0.0))
     return cell
 
 

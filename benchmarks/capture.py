@@ -9,11 +9,11 @@ them, once by the clock and once in CPU-seconds of the process, which on a busy 
 Bare torch.profiler has the options that the detail gives it in a recording. ``always`` runs no torch.profiler, so it is
 compared with nothing at all; its windows are switched off.
 
-The first eight steps of each block pay for the start of a recording, or of the profiler, and stand in a column of their
-own. Left out of the other steps' time is one thing only: the pause in which a segment of torch's profiler is ended and
-exported, which the recording keeps as ``overhead`` outside of its steps. It is reported in a table of its own, from
-some further recordings, with what comes after it: the time until the recording is complete, its size, and the step
-while the converter runs.
+The first steps of each block (eight small ones, two large ones) pay for the start of a recording, or of the profiler,
+and stand in a column of their own. Left out of the other steps' time is one thing only: the pause in which a segment of
+torch's profiler is ended and exported, which the recording keeps as ``overhead`` outside of its steps. It is reported
+in a table of its own, from some further recordings, with what comes after it: the time until the recording is complete,
+its size, and the step while the converter runs.
 """
 
 from __future__ import annotations
@@ -199,7 +199,7 @@ class Measurement:
             "ours": lambda: self.workloads.recorded(self.path, self.detail, convert=False, **settings),
         }
         with ways[way]() as mark:
-            return self.workloads.timed_block(self.step, mark, self.size.steps)
+            return self.workloads.timed_block(self.step, mark, self.size.first, self.size.steps)
 
     def rounds(self, rounds: int) -> list[tuple[str, Any]]:
         """The blocks of all rounds and their ways."""
@@ -210,7 +210,7 @@ class Measurement:
         found = []
         for _ in range(times):
             with self.workloads.recorded(self.path, self.detail) as mark:
-                self.workloads.timed_block(self.step, mark, self.size.steps)
+                self.workloads.timed_block(self.step, mark, self.size.first, self.size.steps)
                 ended = time.perf_counter()
             found.append(afterwards(self.path, time.perf_counter() - ended))
         return Afterwards(**{key: statistics.median(one[key] for one in found) for key in found[0]})
@@ -222,12 +222,12 @@ class Measurement:
         other half of a pair is the same without conversion.
         """
         blocks = []
-        steps = max(self.size.steps, self.workloads.WARM_UP + 1)
+        first, steps = self.size.first, self.size.steps
         for convert in (*(False, True) * pairs, False):
-            schedule = f"0,0,{steps},1"
+            schedule = f"0,0,{first + steps},1"
             with self.workloads.recorded(self.path, self.detail, schedule=schedule, convert=convert) as mark:
-                self.workloads.timed_block(self.step, mark, steps - self.workloads.WARM_UP)
-                took = self.workloads.timed_block(self.step, mark, max(1, steps // 2), first=0)  # at once
+                self.workloads.timed_block(self.step, mark, first, steps)
+                took = self.workloads.timed_block(self.step, mark, 0, max(1, steps // 2))  # at once
                 blocks.append((str(convert), took))
         return both(blocks, str(True), str(False))
 
@@ -252,10 +252,8 @@ def measure(size: str, detail: str, rounds: int, steps: int | None = None) -> Ce
 
 def print_tables(cells: list[Cell]) -> None:
     """As Markdown."""
-    from capture_workloads import WARM_UP
-
     print("| step | detail | measure | alone | ours over bare | bare over nothing | ours over nothing ", end="")
-    print(f"| first {WARM_UP} steps |\n" + "|---" * 8 + "|")
+    print("| first steps |\n" + "|---" * 8 + "|")
     for cell in cells:
         for measure_of, alone in ((0, cell.none_ms), (1, cell.none_cpu_ms)):
             ratios = (cell.ours_over_bare, cell.bare_over_none, cell.ours_over_none)
@@ -282,7 +280,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=20)
     parser.add_argument("--sizes", default="small,large")
-    parser.add_argument("--steps", type=int, help="timed in a block; default: 25 small ones, 2 large ones")
+    parser.add_argument("--steps", type=int, help="timed in a block; default: 25 small ones, 4 large ones")
     parser.add_argument("--details", default="always,low,normal,deep")
     parser.add_argument("--quick", action="store_true", help="three rounds of the small step: does it run?")
     parser.add_argument("--json", action="store_true")

@@ -37,19 +37,18 @@ class Size:
         name: small or large.
         width: Of the model.
         length: Of a sequence.
-        steps: How many are timed in a block.
+        first: Steps at the start of each block that are timed by themselves: they pay for a profiler's start, once.
+        steps: How many are timed after them.
     """
 
     name: str
     width: int
     length: int
+    first: int
     steps: int
 
 
-SIZES = {"small": Size("small", 64, 32, 25), "large": Size("large", 384, 128, 2)}
-
-WARM_UP = 8
-"""Steps at the start of each block that are timed by themselves: they pay for the start of a profiler, once."""
+SIZES = {"small": Size("small", 64, 32, 8, 25), "large": Size("large", 384, 128, 2, 4)}
 
 
 def training_step(size: Size, device: str = "cpu") -> Callable[[], None]:
@@ -124,16 +123,16 @@ class Block:
 
 
 def timed_block(
-    step: Callable[[], None], mark: Mark, steps: int, settle: Callable[[], None] = lambda: None, first: int = WARM_UP
+    step: Callable[[], None], mark: Mark, first: int, steps: int, settle: Callable[[], None] = lambda: None
 ) -> Block:
     """Times a block of steps.
 
     Args:
         step: Trains one step.
         mark: Called after each.
-        steps: How many are timed, after the first ones.
-        settle: Waits for the device; called before the first and after the last timed step.
         first: How many stand apart at the start.
+        steps: How many are timed after these.
+        settle: Waits for the device; called before the first and after the last timed step.
     """
     gc.collect()
     starting = -time.perf_counter_ns()

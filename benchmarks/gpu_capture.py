@@ -23,7 +23,7 @@ from typing import Any
 
 import torch
 from capture import Ratio, both, in_turn
-from capture_workloads import SIZES, WARM_UP, Mark, bare_profiler, recorded, timed_block, training_step, unrecorded
+from capture_workloads import SIZES, Mark, Size, bare_profiler, recorded, timed_block, training_step, unrecorded
 
 from stallscope import open_recording
 
@@ -109,7 +109,7 @@ def _run(step: Callable[[], None], mark: Mark, settle: Callable[[], None]) -> No
 
 
 def overhead(
-    step: Callable[[], None], detail: str, device: str, steps: int, rounds: int
+    step: Callable[[], None], detail: str, device: str, size: Size, rounds: int
 ) -> tuple[Ratio, Ratio | None, float]:
     """Ours over nothing, ours over bare torch.profiler (None for ``always``), and a step alone [ms]."""
     settle = synchronizer(device)
@@ -124,7 +124,7 @@ def overhead(
 
         def block(way: str) -> Any:
             with ways[way]() as mark:
-                return timed_block(step, mark, steps, settle)
+                return timed_block(step, mark, size.first, size.steps, settle)
 
         blocks = in_turn(block, rounds, with_bare=detail != "always")
     alone = 1000 * statistics.median(one.wall_s for way, one in blocks if way == "none")
@@ -135,7 +135,7 @@ def overhead(
 def measure(size_name: str, detail: str, options: argparse.Namespace) -> Result:
     """One size and detail: the recording that stays, its counts, and the overhead."""
     step = training_step(SIZES[size_name], options.device)
-    for _ in range(WARM_UP + 1):
+    for _ in range(9):
         step()
     path = options.output / f"{size_name}-{detail}"
     found, expected = counts(step, detail, options.device, path)
@@ -143,7 +143,7 @@ def measure(size_name: str, detail: str, options: argparse.Namespace) -> Result:
     if expected is not None:
         names = sorted(found.keys() | expected.keys())
         differences = {name: (found[name], expected[name]) for name in names if found[name] != expected[name]}
-    over_none, over_bare, alone = overhead(step, detail, options.device, SIZES[size_name].steps, options.rounds)
+    over_none, over_bare, alone = overhead(step, detail, options.device, SIZES[size_name], options.rounds)
     size = sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
     return Result(
         size_name, detail, options.device, str(path), size, found.total(),

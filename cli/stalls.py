@@ -146,7 +146,8 @@ def _print_reason(out: Page, recording: Recording, number: int, reason: StallRea
     if reason.host:
         _paragraph(out, "host", _host(reason, reason.host))
     if reason.also and reason.also.dur >= _ALSO_FRAC * reason.dur:
-        also = f"{duration(reason.also.dur)} would be gone without {reason.also.name} as well: either is enough"
+        other = "all of the waits before it" if reason.also.name == "several_waits" else reason.also.name
+        also = f"{duration(reason.also.dur)} would be gone without {other} as well: either is enough"
         _paragraph(out, "also", also)
     why = f"; see `stallscope why {reason.slice_ids[0]}`" if reason.slice_ids else ""
     _paragraph(out, "confidence", reason.confidence + (f": {reason.reason}" if reason.reason else "") + why)

@@ -8,6 +8,7 @@ import pandas as pd
 
 from stallscope.analysis.findings import findings
 from stallscope.analysis.stall_reasons import stall_reasons
+from stallscope.analysis.why import why_at
 from tests.analysis.test_stalls import US, Scene
 
 FREE, TAKE, WAIT = "cudaFree", "cudaMalloc", "cudaDeviceSynchronize"
@@ -258,17 +259,34 @@ def test_a_second_cause_is_a_finding_of_its_own_that_names_the_first() -> None:
 
 def test_a_wait_at_another_place_ties_what_was_taken_before() -> None:
     # Without the first wait the host would have come to the second one 500 earlier, and waited there: the load stays.
+    # Without both it is gone as well: the load has them for its second cause, together.
     scene = a_wait_then_a_load(another=WAIT)
-    rows = owed(scene)
-    assert not any(row[2] for row in rows)
+    assert ("input", "input", "synchronization", 480) in owed(scene)
     frame = scene.rows()
-    tied = frame[frame["reason"].str.contains("a wait at another place")]
-    assert set(tied["root_cause"]) == {"synchronization"} and tied["dur"].sum() > 150 * US
+    tied = frame["dur"][frame["reason"].str.contains("a wait at another place")].sum()
+    twice = frame["dur"][frame["reason"].str.contains("another delay")].sum()
+    second = frame["co_cause"].notna()
+    assert set(frame["reason"][second]) == {
+        "without its second cause it comes back only if the waits at other places go as well"
+    }
     by_kind = {one.kind: one for one in stall_reasons(scene.trace.recording())}
-    assert by_kind["synchronization"].together_ns == tied["dur"].sum()
-    several = {one.kind: one for one in findings(scene.trace.recording()).findings}["several_waits"]
-    assert (several.gives_back_ns, several.line) == (tied["dur"].sum(), None)
-    assert "train.py:7" in several.evidence
+    assert by_kind["synchronization"].together_ns == twice + 500 * US
+    assert tied + frame["dur"][second].sum() == 500 * US
+    also = by_kind["input"].also
+    assert also is not None and (also.name, also.dur) == ("several_waits", 480 * US)
+    by_kind = {one.kind: one for one in findings(scene.trace.recording()).findings}
+    several = by_kind["several_waits"]
+    assert (several.gives_back_ns, several.line) == (500 * US, None)
+    assert "train.py:7" in several.evidence and "without input, its first cause" in several.evidence
+    assert "most of it would also be gone without the waits" in by_kind["input"].evidence
+
+
+def test_a_chain_names_all_waits_that_would_have_to_go() -> None:
+    scene = a_wait_then_a_load(another=WAIT)
+    load = int(scene.rows().query("co_cause == 'synchronization'")["ts"].iloc[0])
+    chain = why_at(scene.trace.recording(), load)
+    assert chain.co_cause == "synchronization" and chain.reason.endswith("go as well")
+    assert "and the waits at other places the stall would be gone as well" in chain.links[-1].text
 
 
 def test_waits_at_one_place_add_up() -> None:

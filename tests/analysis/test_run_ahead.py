@@ -93,8 +93,10 @@ def test_what_a_wait_took_comes_back_only_together_with_a_later_wait_at_another_
     owed = replace(ledger((WAIT, 3), (WAIT, 2)), cause=np.array([3, 5], dtype=np.int8), place=np.array([7, 8]))
     assert per_ns(owed, [0, 1], 6) == [0, 1, 1, 0, 0, -1]
     assert besides(owed, [0, 1], 6) == [-1, -1, -1, WITH_WAITS, WITH_WAITS, -1]
-    # Time with a cause of its own has no second cause in that.
-    assert per_ns(owed, [0, 1], 6, [4] * 6) == [0, 1, 1, -1, -1, -1]
+    # Of time with a cause of its own it is the second cause likewise; what is left would need that to go as well.
+    own = [4] * 5 + [-1]
+    assert per_ns(owed, [0, 1], 6, own) == [0, 1, 1, 0, 0, 1]
+    assert besides(owed, [0, 1], 6, own) == [-1, -1, -1, WITH_WAITS, WITH_WAITS, WITH_ANOTHER]
     nothing_waited_for = replace(owed, amount=np.array([3, 0]))
     assert only_together(nothing_waited_for, [0, 1], 5) == [False, True, True, False, False]
 
@@ -111,8 +113,31 @@ Event = tuple[int, int, int, int]
 """Kind, amount, when, and place."""
 
 
-def twin(events: list[Event], length: int) -> tuple[list[int], list[int]]:
-    """Who pays for each ns, and what would have to go as well, told ns by ns; all causes differ.
+def test_of_second_causes_one_that_is_enough_comes_before_one_that_is_tied() -> None:
+    owed = replace(ledger((WAIT, 2), (WAIT, 2)), cause=np.array([3, 5], dtype=np.int8), place=np.array([-1, 8]))
+    later = replace(ledger((WAIT, 2), (WAIT, 2), (WAIT, 0)), cause=np.array([3, 5, 6], dtype=np.int8))
+    later = replace(later, place=np.array([-1, 8, 9]))
+    assert per_ns(owed, [0, 0], 5, [4] * 5) == [1, 1, 0, 0, -1]
+    assert per_ns(later, [0, 0, 0], 5, [4] * 5) == [0, 0, 1, 1, -1]
+    assert besides(later, [0, 0, 0], 5, [4] * 5) == [-1, -1, WITH_WAITS, WITH_WAITS, -1]
+
+
+NEEDS = {"a": -1, "t": WITH_WAITS, "o": WITH_ANOTHER}
+
+
+def second(stack: list[tuple[int, str]], own: int) -> tuple[int, int]:
+    """Who is the second cause of a ns with a cause of its own, and what would have to go as well; uses it up."""
+    for letter in "at":
+        for place in reversed(range(len(stack))):
+            number, left = stack[place]
+            if number != own and letter in left:
+                stack[place] = (number, left.replace(letter, "", 1) + "o")
+                return number, NEEDS[letter]
+    return -1, -1
+
+
+def twin(events: list[Event], length: int, own: list[int]) -> tuple[list[int], list[int]]:
+    """Who pays for each ns, and what would have to go as well, told ns by ns; the cause of each event is its number.
 
     An open debt is its number and one letter for each ns of it: a comes back alone, t is tied to other waits, o needs
     another delay to go.
@@ -135,25 +160,31 @@ def twin(events: list[Event], length: int) -> tuple[list[int], list[int]]:
                 oldest = next(i for i, (_, left) in enumerate(stack) if left)
                 stack[oldest] = (stack[oldest][0], stack[oldest][1][:-1])
         stack = [(n, left) for n, left in stack if left]
-        payers.append(stack[-1][0] if stack else -1)
-        besides.append({"a": -1, "t": WITH_WAITS, "o": WITH_ANOTHER}[stack[-1][1][0]] if stack else -1)
-        if stack:
+        payer, needs = (stack[-1][0], NEEDS[stack[-1][1][0]]) if stack else (-1, -1)
+        if own[now] >= 0:
+            payer, needs = second(stack, own[now])
+        elif stack:
             stack[-1] = (stack[-1][0], stack[-1][1][1:])
+        payers.append(payer)
+        besides.append(needs)
     return payers, besides
 
 
 @given(
     st.lists(st.tuples(st.integers(0, 2), st.integers(0, 9), st.integers(0, 25), st.integers(-1, 1)), max_size=8),
     st.integers(0, 25),
+    st.lists(st.sampled_from([-1, -1, 0, 1, 99]), min_size=25, max_size=25),
 )
-def test_against_a_twin_that_pays_ns_by_ns(events: list[Event], length: int) -> None:
+def test_against_a_twin_that_pays_ns_by_ns(events: list[Event], length: int, own: list[int]) -> None:
     events = sorted(events, key=lambda event: event[2])
     events = [(kind, 0 if kind == FULL else amount, min(at, length), place) for kind, amount, at, place in events]
     owed = ledger(*[event[:2] for event in events]) if events else ledger((WAIT, 0))
     owed = replace(owed, cause=np.arange(len(owed), dtype=np.int8))
     owed = replace(owed, place=np.array([event[3] for event in events] or [-1], dtype=np.int64))
     positions = [event[2] for event in events] or [0]
-    assert (per_ns(owed, positions, length), besides(owed, positions, length)) == twin(events, length)
+    own = own[:length]
+    found = per_ns(owed, positions, length, own), besides(owed, positions, length, own)
+    assert found == twin(events, length, own)
 
 
 def described(trace: TraceBuilder) -> list[tuple[int, str, int]]:

@@ -120,6 +120,17 @@ def test_a_second_cause_counts_beside_the_root(scores) -> None:
     assert (total["right_or_second_cause_frac"], total["precision_with_second_frac"]) == (0.9, 0.9)
 
 
+def test_several_waits_count_where_they_are_all_of_the_mistake(scores) -> None:
+    """6 ms are gone without all of the waits: right where all of them are the mistake, and not where one is."""
+    other = (scores.SEVERAL_WAITS, *LINE)
+    on = [run(scores, 6e6, {("input", "a.py", 1, other): 6e6}, promises={(scores.SEVERAL_WAITS, None, None): 6e6})] * 2
+    for kinds, right in ((("synchronization", scores.SEVERAL_WAITS), 6e6), (("synchronization",), 0)):
+        names, off = ("w", "i", "ahead", 1), [run(scores, 0, {}, promises={("gc", None, None): 0})] * 2
+        found = scores.cell_of(names, ("synchronization",), kinds, {LINE}, on, off)
+        one = found.scores["ours"]
+        assert (one.right_ns, one.either_ns, one.either_line_ns, found.predicted_ns) == (0, right, right, right)
+
+
 def test_a_second_cause_at_another_line_is_about_another_mistake(scores) -> None:
     """Without the mistake another line's second cause has more: that is no fall of this one's."""
     elsewhere = {("python", "a.py", 1, ("input", "data.py", 9)): 8e6}
