@@ -121,6 +121,16 @@ class ExecutingLines:
             return None
         return SourceLine(around.file, text.loops[0], around.function, "user")
 
+    def loop_around(self, place: SourceLine) -> SourceLine | None:
+        """The one loop of the function that a line stands in; None where it has none or several."""
+        inside = [
+            text for text in self._functions(self.path(place.file)).values() if text.first <= place.line <= text.last
+        ]
+        innermost = max(inside, key=lambda text: text.first, default=None)
+        if innermost is None or len(innermost.loops) != 1:
+            return None
+        return SourceLine(place.file, innermost.loops[0], place.function, place.origin)
+
     def text_at(self, place: SourceLine) -> str:
         """The text of a line; "" where the recording does not hold it."""
         path = self.path(place.file)
@@ -140,12 +150,13 @@ class ExecutingLines:
         place = self.calls.place[int(self._t.name[function])] if function >= 0 else None
         if place is None:
             return None
-        path = self.path(place.file)
-        if path not in self._files:
-            return None
+        return self._functions(self.path(place.file)).get((place.function, place.line))
+
+    def _functions(self, path: str) -> dict[tuple[str, int], FunctionText]:
+        """The functions of a file; none where the recording does not hold it."""
         if path not in self._texts:
-            self._texts[path] = functions_of(self._files[path])
-        return self._texts[path].get((place.function, place.line))
+            self._texts[path] = functions_of(self._files.get(path, ""))
+        return self._texts[path]
 
     def _neighbours(self, function: int, call: int) -> tuple[list[int], int]:
         """The calls of one run of a function around one of them, and its place among them."""

@@ -24,6 +24,7 @@ from .causes import CAUSE_CODE, Codes
 from .device_activity import DeviceActivity, RankActivity
 from .executing_lines import executing_lines
 from .host_activity import Pieces
+from .interpreter import interpreter_waits
 from .source_position import row_lines
 from .timeline import DATA_MOVEMENT, Ints, Timeline
 
@@ -90,12 +91,14 @@ def debts(recording: Recording, activity: RankActivity, device: DeviceActivity) 
     """Everything that took or restored the head start over one device."""
     t, cause = activity.timeline, activity.causes.cause
     waits, waited = _waits(t, device)
+    locked = interpreter_waits(recording, activity).spans
     part_of_more = (activity.causes.context[waits] >= 0) | (cause[waits] == CAUSE_CODE["allocation"])
     wait_cause = np.where(part_of_more, cause[waits], np.int8(CAUSE_CODE["synchronization"]))
     parts = [
         (WAIT, wait_cause, waited, waits, t.ts[waits], t.end[waits]),
         _hidden_contexts(activity, device, waits, waited),
-        _hidden_python(activity, device),
+        _hidden_python(activity, device, locked),
+        _hidden_locks(device, locked),
         _hidden_allocation(activity, device),
         _full_queues(t, device, waits),
     ]
@@ -176,8 +179,8 @@ def _hidden_allocation(activity: RankActivity, device: DeviceActivity) -> _Part:
     return HIDDEN, causes.cause[rows], hidden, rows, t.ts[rows], t.end[rows]
 
 
-def _hidden_python(activity: RankActivity, device: DeviceActivity) -> _Part:
-    """Long unrecorded time of the training loop while the device was busy."""
+def _hidden_python(activity: RankActivity, device: DeviceActivity, locked: Ints) -> _Part:
+    """Long unrecorded time of the training loop while the device was busy, but for waits for the interpreter."""
     nothing = np.zeros(0, dtype=np.int64)
     main = activity.host.threads.main
     pieces = activity.host.token(main) if main >= 0 else Pieces(nothing, nothing)
@@ -187,12 +190,21 @@ def _hidden_python(activity: RankActivity, device: DeviceActivity) -> _Part:
     )
     long = long[(long > 0) & (long < len(pieces.rows) - 1)]
     starts, ends = pieces.edges[long], pieces.edges[long + 1]
-    own = ~activity.host.in_framework(starts + (ends - starts) // 2)
+    own = ~activity.host.in_framework(starts + (ends - starts) // 2) & (iv.covered(locked, starts, ends) == 0)
     starts, ends = starts[own], ends[own]
+    return _hidden_time(device, "python", starts, ends)
+
+
+def _hidden_locks(device: DeviceActivity, locked: Ints) -> _Part:
+    """Waits for the interpreter while the device was busy."""
+    return _hidden_time(device, "lock", locked[:, 0], locked[:, 1])
+
+
+def _hidden_time(device: DeviceActivity, cause: str, starts: Ints, ends: Ints) -> _Part:
     hidden = iv.covered(device.busy, starts, ends)
     keep = hidden > 0
-    cause = np.full(int(keep.sum()), CAUSE_CODE["python"], dtype=np.int8)
-    return HIDDEN, cause, hidden[keep], np.full(len(cause), -1, dtype=np.int64), starts[keep], ends[keep]
+    causes = np.full(int(keep.sum()), CAUSE_CODE[cause], dtype=np.int8)
+    return HIDDEN, causes, hidden[keep], np.full(len(causes), -1, dtype=np.int64), starts[keep], ends[keep]
 
 
 def _full_queues(t: Timeline, device: DeviceActivity, waits: Ints) -> _Part:

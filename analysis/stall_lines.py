@@ -201,7 +201,11 @@ class LineFinder:
         return self._add(place, source)
 
     def _held(self, start: int, end: int) -> Found:
-        """The line of a thread that held the interpreter meanwhile: where the sampler saw it run, then or ever."""
+        """The line of a thread that held the interpreter meanwhile: where the sampler saw it run, then or ever.
+
+        A thread that gives the interpreter away by itself before it has to is never seen running, only where it waits:
+        then the one loop of that function is what can have taken long.
+        """
         waits = interpreter_waits(self._recording, self._activity)
         holder = waits.holder_at((start + end) // 2)
         if holder < 0:
@@ -210,7 +214,9 @@ class LineFinder:
             seen = samples.between(start, end) or samples.most_common()
             if seen is not None:
                 return self._add(seen, SAMPLE)
-        return -1, -1
+        seen = sampled_lines(self._recording, self._t.rank, self._t.tracks[holder].track_id).most_common()
+        loop = self._source.loop_around(seen) if seen is not None else None
+        return self._add(loop, SOURCE) if loop is not None else (-1, -1)
 
     def _held_samples(self, holder: int, running: Ints) -> tuple[SampledLines, SampledLines]:
         """The samples of a thread while it ran, first without those on lines that call something that waits.

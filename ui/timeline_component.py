@@ -16,8 +16,8 @@ class StallscopeTimeline(OwnComponent):
         area: The marked area {start, end, tracks}; null for none. Set by the user.
         theme: ``dark`` or ``light``; the system's where it is not given.
         filter: Only tracks with this text in their label.
-        command: What to do once: {pick, band, fit}, {moment, counter}, {view: [start, end]}, {showAll: true} or
-            {step: 1 or -1}.
+        command: What to do once: {pick, band, fit}, {moment, counter}, {area: {start, end, tracks}},
+            {view: [start, end]}, {showAll: true} or {step: 1 or -1}.
         mirror: Whether the tracks stand upside down, so that two timelines meet in the middle.
         linked: ``{id, shift}`` of another timeline that moves along, ``shift`` ns later in its own time.
         remember: A name: how the tracks are arranged, and the area, are the same again where one with this name is

@@ -69,6 +69,48 @@ def test_the_line_is_where_the_sampler_saw_the_thread_that_held_it() -> None:
     assert (found["file"], found["line"], found["line_source"]) == ("/home/me/digest.py", 5, "sample")
 
 
+DIGEST = """import queue
+
+def digest(jobs):
+    while True:
+        count = jobs.get()
+        total = 0
+        for number in range(count):
+            total += number * number % 7
+"""
+
+
+def test_a_thread_that_is_only_seen_waiting_spent_the_time_in_its_loop() -> None:
+    trace = beside(sampled=(5000,))
+    [thread] = [one for one in trace.recording().table("tracks").to_pylist() if one["name"] == "Thread-1"]
+    blocked = "<built-in method get of _queue.SimpleQueue object at 0x7f0000000000>"
+    trace.slice(thread["track_id"], blocked, "python", 4300 * US, 1700 * US)
+    assert longest(trace)["root_cause"] == "lock"
+    assert longest(trace)["file"] != "/home/me/digest.py"  # without its text nothing says more
+    trace.row("sources", path="/home/me/digest.py", sha256="0" * 64, text=DIGEST)
+    found = longest(trace)
+    assert (found["root_cause"], found["file"], found["line"]) == ("lock", "/home/me/digest.py", 7)
+    assert (found["function"], found["line_source"]) == ("digest", "source")
+
+
+def test_a_wait_that_the_device_hid_owes_the_gaps_after_it() -> None:
+    """Of the wait 4 ms the device hides 2.85; the dispatch after it would have been hidden behind that head start."""
+    trace = TraceBuilder()
+    main, other, gpu = trace.thread("MainThread"), trace.thread("Thread-1"), trace.stream()
+    trace.python(main, "train.py(10): train", 0, 9000 * US)
+    trace.launched(main, gpu, call=(50 * US, 5 * US), work=(60 * US, 2900 * US))
+    trace.python(main, "<built-in function linear>", 100 * US, 4000 * US)
+    trace.slice(main, "aten::linear", "op", 101 * US, 9 * US)
+    trace.launched(main, gpu, call=(4105 * US, 5 * US), work=(4115 * US, 10 * US))
+    trace.slice(main, "aten::mm", "op", 4110 * US, 500 * US)
+    trace.launched(main, gpu, call=(4610 * US, 5 * US), work=(4620 * US, 10 * US))
+    trace.python(other, "digest.py(3): digest", 0, 4500 * US)
+    frame = stalls(trace.recording())
+    late = frame[frame["ts"] >= 4125 * US]
+    assert set(late.loc[late["cause"] == "dispatch", "root_cause"]) == {"lock"}
+    assert "python" not in set(frame["root_cause"])
+
+
 def test_the_chain_names_the_thread_that_held_it() -> None:
     chain = why_largest(beside().recording())  # type: ignore[arg-type]
     assert any("Thread-1 ran Python meanwhile" in link.text for link in chain.links)

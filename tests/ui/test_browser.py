@@ -91,6 +91,16 @@ def test_an_area_has_statistics(site: Site) -> None:
     site.page.mouse.up()
     site.page.wait_for_selector("#area-grid .ag-row")
     assert site.page.locator("#area .table tbody tr").count() >= 2  # states of the device
+    site.wait("new URLSearchParams(location.search).has('tracks')")
+    area, told = "document.querySelector('.timeline').timeline.state.area", site.page.locator("#area").inner_text()
+    query, keys = site.page.evaluate("location.search"), site.page.evaluate(f"{area}.keys")
+    site.open(query, "#area-grid .ag-row")
+    assert site.page.locator("#area").inner_text() == told
+    assert site.page.evaluate(f"{area}.keys") == keys
+    assert site.page.evaluate("location.search") == query
+    site.page.locator(".timeline").focus()
+    site.page.keyboard.press("Escape")
+    site.wait("!new URLSearchParams(location.search).has('area')")
     site.check()
 
 

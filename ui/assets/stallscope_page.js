@@ -22,17 +22,35 @@ window.dashAgGridFunctions.stallscopeCount = (count) => (count === null || count
 window.dashAgGridFunctions.stallscopeWords = (code) => (code ?? "–").replaceAll("_", " ");
 window.dashAgGridFunctions.stallscopeShare = (share) => (share === null || share === undefined ? "–" : `${(100 * share).toFixed(1)} %`);
 
+/** Rising numbers as an address has them: 0-3.7 */
+const ranges = (numbers) => {
+  const parts = [];
+  for (const number of [...numbers].sort((a, b) => a - b)) {
+    if (parts.length && number <= parts.at(-1)[1] + 1) parts.at(-1)[1] = number;
+    else parts.push([number, number]);
+  }
+  return parts.map(([first, last]) => (first === last ? `${first}` : `${first}-${last}`)).join(".");
+};
+
 window.dash_clientside = window.dash_clientside || {};
 window.dash_clientside.stallscope_page = {
-  /** Writes the settled view and what is picked into the address, so that pasting it shows the same. */
-  keep_address: (view, picked) => {
+  /** Writes the settled view, what is picked and the marked area into the address, so that pasting it shows the same. */
+  keep_address: (view, picked, area) => {
     const query = new URLSearchParams(window.location.search);
     if (query.get("view") !== "timeline") return window.dash_clientside.no_update;
     if (view) {
       query.set("start", view[0]);
       query.set("end", view[1]);
     }
-    const asked = window.dash_clientside.callback_context.triggered.some((one) => one.prop_id.endsWith(".picked"));
+    const triggered = window.dash_clientside.callback_context.triggered.map((one) => one.prop_id);
+    if (triggered.includes("timeline.area")) {
+      for (const name of ["area", "tracks"]) query.delete(name);
+      if (area?.tracks.length) {
+        query.set("area", `${Math.max(0, area.start)}-${area.end}`);
+        query.set("tracks", ranges(area.tracks));
+      }
+    }
+    const asked = triggered.includes("timeline.picked");
     if (asked) for (const name of ["slice", "stall", "line", "at", "counter"]) query.delete(name);
     if (asked && picked?.slice_id) query.set("slice", picked.slice_id);
     if (asked && picked?.stall_id) query.set("stall", picked.stall_id);

@@ -13,6 +13,7 @@ from ..wording import size
 ALLOCATED, RESERVED, MARK = "#4C9BFF", "#8A8F98", "#E07B39"
 _MOST_STEPS = 60
 _MOST_LABELS = 20
+_TOP, _BOTTOM, _LABELS = 38, 34, 15
 _UNITS = ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"), (1, "B"))
 
 
@@ -55,7 +56,7 @@ def curve_figure(
     shapes, notes = _marks(served, rank, since[0], end, per)
     if since[0] <= at - origin <= end:
         shapes.append(_vertical((at - origin) / per, MARK, 2.0))
-    plain = _layout(240, {"title": {"text": time_unit}, "range": [since[0] / per, end / per]}, unit)
+    plain = _layout(256, {"title": {"text": time_unit}, "range": [since[0] / per, end / per]}, unit)
     return {"data": lines, "layout": plain | {"shapes": shapes, "annotations": notes, "hovermode": "x unified"}}
 
 
@@ -75,18 +76,25 @@ def steps_figure(frame: pd.DataFrame) -> dict[str, Any]:
         }
         for name, column, colour in (("most", "most_bytes", MARK), ("least", "least_bytes", ALLOCATED))
     ]
-    return {"data": lines, "layout": _layout(200, {"type": "category", "title": {"text": "step"}}, unit)}
+    return {"data": lines, "layout": _layout(216, {"type": "category", "title": {"text": "step"}}, unit)}
 
 
 def _layout(height: int, horizontal: dict[str, Any], unit: str) -> dict[str, Any]:
     axis = {"gridcolor": "rgba(128,128,128,0.22)", "zeroline": False, "fixedrange": True}
     return {
         "height": height,
-        "margin": {"l": 56, "r": 8, "t": 22, "b": 34},
+        "margin": {"l": 56, "r": 8, "t": _TOP, "b": _BOTTOM},
         "paper_bgcolor": "rgba(0,0,0,0)",
         "plot_bgcolor": "rgba(0,0,0,0)",
         "font": {"size": 11, "color": "#808a96"},
-        "legend": {"orientation": "h", "y": 1.16, "x": 1, "xanchor": "right"},
+        # Above the labels of the steps, which stand right on the plot.
+        "legend": {
+            "orientation": "h",
+            "y": 1 + _LABELS / (height - _TOP - _BOTTOM),
+            "yanchor": "bottom",
+            "x": 1,
+            "xanchor": "right",
+        },
         "showlegend": True,
         "xaxis": axis | horizontal,
         "yaxis": axis | {"title": {"text": unit}, "rangemode": "tozero"},

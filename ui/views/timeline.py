@@ -12,6 +12,7 @@ from ...analysis.area_statistics import area_histogram, area_states, area_statis
 from ...analysis.slice_search import entry_of_slice, search_slices
 from ..addresses import parsed
 from ..field_component import StallscopeField
+from ..marked_area import marked_area
 from ..open_recordings import OpenRecordings
 from ..scope import Query, named, step_window
 from ..served import Served
@@ -48,12 +49,17 @@ def layout(served: Served, query: Query) -> html.Div:
 
     Or ``at`` (ns from the start) and ``counter`` (its number): a moment on a counter.
 
+    ``area`` and ``tracks`` mark an area.
+
     ``rank`` leaves only that rank's tracks, ``step`` shows that step where nothing else says what to show.
     """
     view, command = shown(served, query)
     start = {"view": view} if view else {}
     rank = served.rank_of(query.get("rank"))
     data = f"/data/{served.key}" if rank is None or command else f"/data/{served.key}/rank/{rank}"
+    tracks = served.tracks.first_counter + len(served.tracks.counters)
+    if marked := marked_area(query, served.extent[1] - served.extent[0], tracks):
+        command = (command or {}) | {"area": marked}
     return html.Div(
         [
             html.Div(
@@ -180,6 +186,7 @@ def _register_in_the_browser(app: dash.Dash) -> None:
         Output("address-kept", "data"),
         Input("timeline", "view"),
         Input("timeline", "picked"),
+        Input("timeline", "area"),
         prevent_initial_call=True,
     )
     in_browser(

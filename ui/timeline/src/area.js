@@ -7,6 +7,13 @@ export function keysIn(area, visible) {
   return [...new Set(tracks.map((row) => row.node.key))];
 }
 
+/** An area on tracks given by their numbers; null where there is none of them. */
+export function onTracks({ start, end, tracks }, rows) {
+  const wanted = new Set(tracks);
+  const keys = [...rows.byKey.values()].filter((row) => wanted.has(row.node.track)).map((row) => row.node.key);
+  return keys.length ? { start, end, keys } : null;
+}
+
 /** What the page is told of an area: its times and the numbers of its tracks. */
 export function told(area, rows) {
   const tracks = area.keys.map((key) => rows.byKey.get(key)?.node.track).filter((track) => track !== undefined);

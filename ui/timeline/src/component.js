@@ -69,6 +69,8 @@ class StallscopeTimeline extends React.Component {
   run(command) {
     if (command.pick !== undefined) this.timeline.pick(command.pick, Boolean(command.band), { reveal: true, fit: Boolean(command.fit) });
     if (command.moment !== undefined) this.timeline.pickMoment(command.counter ?? null, command.moment, { reveal: true });
+    // What was marked here before is the same area, on the tracks of this state of a recording that grows.
+    if (command.area && !this.timeline.state.area) this.timeline.markArea(command.area);
     if (command.view) this.timeline.setView(command.view[0], command.view[1]);
     if (command.showAll) this.timeline.showAll();
     if (command.step) this.timeline.stepBy(command.step);

@@ -1,6 +1,6 @@
 // The timeline: holds its state, draws a frame when something changed, and turns gestures into views, picks and areas.
 
-import { keysIn, moved, told } from "./area.js";
+import { keysIn, moved, onTracks, told } from "./area.js";
 import { counterAt, drawCounter, drawLabels, drawLosses, drawSteps, hit, paintSlices, wantTiles } from "./body.js";
 import { CounterStore } from "./counters.js";
 import { OVERVIEW, RAIL, RULER, drawOverlays, drawOverview, drawRail, drawRuler, wayTo } from "./frame.js";
@@ -350,9 +350,18 @@ export class Timeline {
 
   /** Marks the area that was marked on a timeline of this recording before. */
   takeArea({ area, origin }) {
-    const { state } = this;
-    state.area = moved(area, origin, state.meta.origin, state.rows, state.meta.span);
-    if (state.area) this.on.area?.(told(state.area, state.rows));
+    const { meta, rows } = this.state;
+    this.showArea(moved(area, origin, meta.origin, rows, meta.span));
+  }
+
+  /** Marks an area {start, end, tracks} of an address. */
+  markArea(area) {
+    this.showArea(onTracks(area, this.state.rows));
+  }
+
+  showArea(area) {
+    this.setArea(area);
+    if (area) this.on.area?.(told(area, this.state.rows));
   }
 
   mark() {

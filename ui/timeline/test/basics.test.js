@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { keysIn, moved, told } from "../src/area.js";
+import { keysIn, moved, onTracks, told } from "../src/area.js";
 import { formatQuantity } from "../src/quantity.js";
 import { Rest } from "../src/rest.js";
 import { Rows, heightOf } from "../src/rows.js";
@@ -234,6 +234,9 @@ test("an area stays on its tracks and at its time when more of the recording is 
   assert.deepEqual(area.keys, ["r0/gpu"]); // a group is no track, a pinned one counts once
   assert.deepEqual(told(area, rows), { start: 100, end: 300, tracks: [0] });
   const more = new Rows(tree(3));
+  assert.deepEqual(onTracks({ start: 100, end: 300, tracks: [0, 99] }, rows), { start: 100, end: 300, keys: ["r0/gpu"] });
+  assert.equal(onTracks({ start: 100, end: 300, tracks: [99] }, rows), null);
+
   const kept = moved(area, "1700000000000000100", "1700000000000000000", more, 1000);
   assert.deepEqual(told(kept, more), { start: 200, end: 400, tracks: [3] });
   assert.equal(moved(area, "0", "0", new Rows([]), 1000), null);
