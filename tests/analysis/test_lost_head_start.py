@@ -222,6 +222,20 @@ def test_launches_that_could_not_keep_up_keep_their_own_cause() -> None:
     assert launches_after_a_wait(60) == {("synchronization", "")}
 
 
+def test_launches_that_could_not_keep_up_name_no_second_cause_that_needs_a_third_to_go() -> None:
+    scene = Scene()
+    scene.kernel(0, 10, 20_000)
+    scene.host("aten::mm", "op", 90, 10)
+    scene.host(WAIT, "synchronization", 20_020, 1)  # finds the device idle; 19 ms of Python before it were hidden
+    for n in range(100):
+        scene.kernel(20_100 + 100 * n, 20_110 + 100 * n, 30)
+    frame = scene.rows()
+    late = frame[(frame["ts"] > 29_000 * US) & (frame["cause"] == "dispatch")]
+    assert set(late["root_cause"]) == {"dispatch"} and late["co_cause"].isna().all()
+    early = frame[frame["ts"] < 22_000 * US]
+    assert early["reason"].str.contains("only if both go").any()
+
+
 def test_a_delay_among_launches_does_not_make_them_slow() -> None:
     # 64 launches and the fallback took 7400, the kernels 3520; the launches alone 6400.
     assert launches_after_a_wait(55, delayed=True) <= {("cpu_fallback", ""), ("synchronization", "")}
@@ -279,6 +293,22 @@ def test_a_wait_at_another_place_ties_what_was_taken_before() -> None:
     assert (several.gives_back_ns, several.line) == (500 * US, None)
     assert "train.py:7" in several.evidence and "without input, its first cause" in several.evidence
     assert "most of it would also be gone without the waits" in by_kind["input"].evidence
+
+
+def test_of_a_load_what_one_wait_would_hide_is_apart_from_what_needs_both_to_go() -> None:
+    scene = Scene()
+    for place, start, end in ((7, 0, 515), (20, 515, 3000)):
+        scene.trace.python(scene.main, f"train.py({place}): part", start * US, (end - start) * US)
+    scene.kernel(0, 10, 800)
+    scene.host(WAIT, "synchronization", 310, 200)
+    scene.host(WAIT, "synchronization", 520, 291)
+    scene.host("enumerate(DataLoader)#x", "input", 811, 600)
+    scene.kernel(1411, 1420)
+    frame = scene.rows()
+    load = frame[frame["cause"] == "input"]
+    tied = load["reason"].str.contains("waits at other places")
+    assert load["dur"][load["co_cause"].notna() & ~tied].sum() == 289 * US
+    assert load["dur"][tied].sum() == 200 * US
 
 
 def test_a_chain_names_all_waits_that_would_have_to_go() -> None:
