@@ -54,17 +54,8 @@ def test_who_comes_later_is_told_what_is_under_way(told: list[str]) -> None:
     assert told == ["begins", "told", "over"]
 
 
-HANGS = """
-import sys, threading, time
-from stallscope.collectors.live.looks import CompiledLooks, Watch
-from stallscope.profiler.session.main_thread import around_calls, run_on_main_thread
-
-looks = CompiledLooks()
-around_calls(looks.hold, looks.release)
-def forever():
-    while True:
-        looks.take(0.0002, Watch((), (), frozenset()))
-threading.Thread(target=forever, daemon=True).start()
+TRACED = """
+import sys, time
 def inner():
     time.sleep(0.0001)  # gives the interpreter away and takes it back
 def traced():
@@ -74,6 +65,19 @@ def traced():
     sys.setprofile(None)
     done.append(1)
 done = []
+"""
+
+HANGS = f"""{TRACED}
+import threading
+from stallscope.collectors.live.looks import CompiledLooks, Watch
+from stallscope.profiler.session.main_thread import around_calls, run_on_main_thread
+
+looks = CompiledLooks()
+around_calls(looks.hold, looks.release)
+def forever():
+    while True:
+        looks.take(0.0002, Watch((), (), frozenset()))
+threading.Thread(target=forever, daemon=True).start()
 for number in range(20):
     run_on_main_thread(traced)
     while len(done) <= number:
@@ -82,20 +86,10 @@ print(len(done))
 """
 
 
-HANGS_WHILE_RECORDED = """
-import sys, time
+HANGS_WHILE_RECORDED = f"""{TRACED}
 import stallscope
 from stallscope.profiler.session import running
 
-def inner():
-    time.sleep(0.0001)
-def traced():
-    sys.setprofile(lambda *_: None)
-    for _ in range(50):
-        inner()
-    sys.setprofile(None)
-    done.append(1)
-done = []
 with stallscope.profile(sys.argv[1], collectors="sampler", sample_hz=5000):
     for number in range(20):
         running.session().on_main_thread(traced)

@@ -175,7 +175,7 @@ def _stall_details(served: Served, picked: dict[str, Any], rank: int, query: Que
     if row.get("step") is not None:
         words.append(("step", int(row["step"])))
     if row.get("co_cause"):
-        words.append(("also needed", str(row["co_cause"]).replace("_", " ")))
+        words.append(("second cause", str(row["co_cause"]).replace("_", " ")))
     if row.get("peer_rank") is not None:
         words.append(("waited for", f"rank {int(row['peer_rank'])}"))
     if row.get("reason"):
